@@ -1,0 +1,1 @@
+"""Spark job: finished results into the warehouse."""

@@ -1,0 +1,1 @@
+"""The `headrace` command: what an operator asks and tells."""

@@ -1,0 +1,96 @@
+"""`headrace`: the operator's command."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Annotated, NoReturn, TypeVar
+
+import typer
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from control.migrate import migrate as run_migrations
+from control.migrate import problem
+from control.topics import KafkaUnreachableError, make_topics
+from schemas.job import Job
+from schemas.models import ModelsFile
+from schemas.settings import DatabaseSettings, KafkaSettings, SettingsError, TopicSettings
+from schemas.statuses import ExitCode
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    help="Run a large language model over big tables. Settings come from the environment; see .env.example.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong settings, 3 stopped on purpose, 4 a service cannot be reached.",
+)
+
+
+class Document(StrEnum):
+    """The documents that people write."""
+
+    JOB = "job"
+    MODELS = "models"
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database (DATABASE_URL) to the newest schema; safe to repeat and to run from several places.
+
+    Example: DATABASE_URL=postgresql://headrace@db:5432/headrace headrace migrate
+    """
+    database = _settings(DatabaseSettings.read)
+    try:
+        revision = run_migrations(database)
+    except OperationalError as error:
+        _stop(ExitCode.UNREACHABLE, f"database: {problem(error)}. Check DATABASE_URL and that the server is up.")
+    except SQLAlchemyError as error:
+        _stop(ExitCode.FAILED, f"database: {problem(error)}. Run it as a user who may create tables.")
+    typer.echo(f"schema headrace is at revision {revision}")
+
+
+@app.command()
+def topics(
+    jobs: Annotated[list[str] | None, typer.Argument(help="Jobs to make a prompts topic for.")] = None,
+) -> None:
+    """Make the dead-letter topic (DEAD_LETTER_TOPIC) and the prompts topics, PROMPTS_PARTITIONS each.
+
+    Example: headrace topics reviews tickets
+    """
+    kafka, names = _settings(KafkaSettings.read), _settings(TopicSettings.read)
+    try:
+        made = make_topics(kafka, names, jobs or [])
+    except KafkaUnreachableError as error:
+        _stop(ExitCode.UNREACHABLE, f"kafka: {error}. Check KAFKA_BOOTSTRAP_SERVERS and that the broker is up.")
+    for name, new in made.items():
+        typer.echo(f"{name}: {'made' if new else 'exists'}")
+
+
+@app.command()
+def schema(document: Document) -> None:
+    """Print the JSON Schema of a job file or a models file.
+
+    Example: headrace schema job > job.schema.json
+    """
+    model = Job if document is Document.JOB else ModelsFile
+    typer.echo(json.dumps(model.model_json_schema(by_alias=True), indent=2, ensure_ascii=False))
+
+
+def main() -> None:
+    """Entry of the console script."""
+    app()
+
+
+def _settings(read: Callable[[Mapping[str, str]], T]) -> T:
+    try:
+        return read(os.environ)
+    except SettingsError as error:
+        _stop(ExitCode.WRONG_SETTINGS, str(error))
+
+
+def _stop(code: ExitCode, message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(code)

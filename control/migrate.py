@@ -1,0 +1,56 @@
+"""Bring a database to the newest schema, whoever else is doing the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.pool import NullPool
+
+import schemas.migrations
+from schemas.settings import DatabaseSettings
+from schemas.tables import SCHEMA
+
+# One lock for all migrations of a database; the number is arbitrary and only ours.
+_LOCK = 0x48656164
+_MONTHS_AHEAD = 12
+# A migration never queues behind a long query while everybody else queues behind the migration.
+_LOCK_TIMEOUT = "30s"
+
+
+def migrate(database: DatabaseSettings) -> str:
+    """Upgrade to the newest revision and return it; several processes may call this at once.
+
+    Raises `sqlalchemy.exc.OperationalError` when the database cannot be reached.
+    """
+    engine = create_engine(database.url.get_secret_value(), poolclass=NullPool, connect_args={"connect_timeout": 10})
+    with engine.connect() as connection:
+        connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
+        try:
+            return _upgrade(connection)
+        finally:
+            connection.rollback()
+            connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
+
+
+def _upgrade(connection: Connection) -> str:
+    connection.execute(text(f"SET lock_timeout = '{_LOCK_TIMEOUT}'"))
+    if not connection.scalar(text("SELECT to_regnamespace(:name)"), {"name": SCHEMA}):
+        connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
+    connection.commit()
+    config = Config()
+    config.set_main_option("script_location", str(Path(schemas.migrations.__file__).parent))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+    connection.execute(text("SELECT headrace.make_partitions(:ahead)"), {"ahead": _MONTHS_AHEAD})
+    connection.commit()
+    return str(connection.scalar(text("SELECT version_num FROM headrace.alembic_version")))
+
+
+def problem(error: sqlalchemy.exc.SQLAlchemyError) -> str:
+    """Say in one line what the database said, without the statement and its values."""
+    cause = getattr(error, "orig", None) or error
+    return str(cause).strip().split("\n", maxsplit=1)[0]

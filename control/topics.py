@@ -1,0 +1,61 @@
+"""Make topics explicitly, with the settings that the promises need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from schemas import kafka, topics
+from schemas.settings import KafkaSettings, TopicSettings
+
+_TIMEOUT_SECONDS = 30
+
+
+class KafkaUnreachableError(Exception):
+    """No broker answered in time."""
+
+
+def make_topics(settings: KafkaSettings, names: TopicSettings, jobs: list[str]) -> dict[str, bool]:
+    """Make the dead-letter topic and the prompts topics of these jobs; tells which were new.
+
+    Without jobs the plain prompts topic is made. Raises `KafkaUnreachableError`.
+    """
+    admin = AdminClient({**kafka.common(settings), "log_level": "0"})
+    try:
+        found = set(admin.list_topics(timeout=_TIMEOUT_SECONDS).topics)
+    except KafkaException as error:
+        raise KafkaUnreachableError(f"{settings.bootstrap_servers}: {error.args[0].str()}") from None
+    wanted = _wanted(names, jobs)
+    missing = [topic for topic in wanted if topic.topic not in found]
+    made = {name: _outcome(future) for name, future in _create(admin, missing).items()}
+    return {topic.topic: made.get(topic.topic, False) for topic in wanted}
+
+
+def _wanted(names: TopicSettings, jobs: list[str]) -> list[NewTopic]:
+    plain = topics.PROMPTS_PREFIX if names.prompts.startswith("^") else names.prompts
+    prompts = [topics.prompts_topic(job) for job in jobs] or [plain]
+    return [
+        _topic(names.dead_letters, 1, topics.DEAD_LETTERS_CONFIG),
+        *(_topic(name, names.partitions, topics.PROMPTS_CONFIG) for name in prompts),
+    ]
+
+
+def _topic(name: str, partitions: int, config: Mapping[str, str]) -> NewTopic:
+    # -1 takes the broker's own default.replication.factor, which its operator has chosen.
+    return NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config))
+
+
+def _create(admin: AdminClient, missing: list[NewTopic]) -> Mapping[str, object]:
+    return dict(admin.create_topics(missing, operation_timeout=_TIMEOUT_SECONDS)) if missing else {}
+
+
+def _outcome(future: object) -> bool:
+    try:
+        future.result()  # type: ignore[attr-defined]
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+        return False
+    return True

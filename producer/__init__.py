@@ -1,0 +1,1 @@
+"""Spark job: source, clean, route, fingerprint, publish."""

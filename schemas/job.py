@@ -1,0 +1,176 @@
+"""The job file: one run over one table, as its author writes it."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from schemas import template, topics
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
+Text = Annotated[str, Field(min_length=1)]
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def duration(value: object) -> object:
+    """Read `90s`, `30m`, `12h` or `2d`; anything else is left to pydantic."""
+    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
+        return timedelta(**{_UNITS[found[2]]: float(found[1])})
+    return value
+
+
+Duration = Annotated[timedelta, BeforeValidator(duration, json_schema_input_type=str)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Source(_Part):
+    """The table to read: by path, by name, or by the options of its format."""
+
+    format: Literal["parquet", "csv", "json", "jsonl", "delta", "iceberg", "jdbc", "table"]
+    path: Text | None = None
+    table: Text | None = None
+    where: Text | None = Field(None, description="SQL condition over the source columns")
+    encoding: str | None = Field(None, description="of csv and jsonl files; UTF-8 if absent")
+    options: dict[str, str | int | float | bool] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_named(self) -> Source:
+        by_path = self.format in {"parquet", "csv", "json", "jsonl", "delta"}
+        if by_path and not self.path:
+            raise ValueError(f"format {self.format} needs a path")
+        if self.format in {"iceberg", "table"} and not self.table:
+            raise ValueError(f"format {self.format} needs a table")
+        return self
+
+
+class Clean(_Part):
+    """What is done to the text columns before the prompt is made."""
+
+    columns: list[Text] = Field(default_factory=list)
+    strip_html: bool = False
+    collapse_whitespace: bool = False
+    normalize: Literal["NFC", "NFD", "NFKC", "NFKD"] | None = None
+    min_chars: int = Field(1, ge=0)
+    max_chars: int | None = Field(None, ge=1)
+    on_overlong: Literal["truncate", "reject"] = "truncate"
+
+    @model_validator(mode="after")
+    def _bounds_agree(self) -> Clean:
+        if self.max_chars is not None and self.max_chars < self.min_chars:
+            raise ValueError("max_chars is below min_chars")
+        return self
+
+
+class PromptTemplate(_Part):
+    """How a row becomes a request."""
+
+    system: Text | None = None
+    template: Text
+
+    @field_validator("template")
+    @classmethod
+    def _parses(cls, value: str) -> str:
+        if not template.columns(value):
+            raise ValueError("names no {column}, so every row would ask the same")
+        return value
+
+
+class Route(_Part):
+    """One line of the routing table; without `when` it takes every row."""
+
+    when: Text | None = Field(None, description="SQL condition over the source columns and prompt_chars")
+    model: Text
+
+
+class Output(_Part):
+    """What the answer must look like."""
+
+    json_schema: Path | None = None
+
+
+class Budget(_Part):
+    """What one run may spend."""
+
+    usd: float | None = Field(None, gt=0)
+    tokens: int | None = Field(None, gt=0)
+
+
+class Canary(_Part):
+    """The rows that go first, and what stops the rest."""
+
+    rows: int = Field(200, ge=1)
+    max_failed: float = Field(0.05, ge=0, le=1)
+    timeout_s: float = Field(600, gt=0)
+
+
+class Target(_Part):
+    """The table that the answers are joined into."""
+
+    format: Literal["delta", "iceberg", "parquet"]
+    path: Text | None = None
+    table: Text | None = None
+    partition_by: list[Text] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _is_named(self) -> Target:
+        if self.format == "iceberg" and not self.table:
+            raise ValueError("format iceberg needs a table")
+        if self.format != "iceberg" and not self.path:
+            raise ValueError(f"format {self.format} needs a path")
+        return self
+
+
+class Job(_Part):
+    """A whole job file."""
+
+    job: Name = Field(description="the namespace of ids")
+    topic: str | None = Field(None, description="headrace.prompts.<job> if absent")
+    source: Source
+    id: Text = Field(description="column with a stable, unique id")
+    clean: Clean = Clean()
+    prompt: PromptTemplate
+    routes: list[Route] = Field(default_factory=list)
+    params: dict[str, Any] = Field(default_factory=dict)
+    output: Output = Output()
+    dedup: bool = True
+    incremental: bool = True
+    lane: Literal["realtime", "batch", "auto"] = "realtime"
+    deadline: Duration | None = None
+    priority: int = Field(0, ge=-100, le=100)
+    mode: Literal["kafka", "direct"] = "kafka"
+    budget: Budget = Budget()
+    canary: Canary = Canary()
+    target: Target
+
+    @field_validator("topic")
+    @classmethod
+    def _is_legal(cls, value: str | None) -> str | None:
+        if value is not None and not topics.is_legal(value):
+            raise ValueError("is no legal topic name")
+        return value
+
+    @field_validator("routes")
+    @classmethod
+    def _only_the_last_takes_all(cls, value: list[Route]) -> list[Route]:
+        if any(route.when is None for route in value[:-1]):
+            raise ValueError("only the last route may leave out `when`; those after it would never be reached")
+        return value
+
+    @model_validator(mode="after")
+    def _lane_has_its_deadline(self) -> Job:
+        if (self.lane == "auto") != (self.deadline is not None):
+            raise ValueError("lane auto and deadline go together")
+        return self
+
+    @property
+    def prompts_topic(self) -> str:
+        """The topic this job publishes to."""
+        return self.topic or topics.prompts_topic(self.job)

@@ -1,0 +1,1 @@
+"""The history of the tables; `headrace migrate` brings a database to its newest state."""

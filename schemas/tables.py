@@ -1,0 +1,139 @@
+"""The tables in Postgres, schema `headrace`; the migrations create them, a test holds both to the same shape."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Integer,
+    MetaData,
+    Numeric,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import UserDefinedType
+
+from schemas.statuses import Billed, JobState, Reason, Status
+
+SCHEMA = "headrace"
+# How long a claim holds without being renewed, on the database's clock, and how often its owner renews it.
+LEASE_SECONDS = 60
+RENEW_SECONDS = 20
+# A message whose third owner died is not started a fourth time.
+MAX_STARTS = 3
+
+
+class XID8(UserDefinedType[int]):
+    """A transaction id that never wraps around; what the commit-safe cursor orders by."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        """Name the type in DDL."""
+        return "xid8"
+
+
+def _one_of(column: str, words: type[Status | Reason | Billed | JobState]) -> str:
+    return f"{column} IN ({', '.join(repr(str(word)) for word in words)})"
+
+
+def _instant(name: str) -> Column[datetime]:
+    return Column(name, DateTime(timezone=True))
+
+
+metadata = MetaData(
+    schema=SCHEMA,
+    naming_convention={"ck": "%(table_name)s_%(constraint_name)s", "pk": "%(table_name)s_pkey"},
+)
+
+results = Table(
+    "results",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("run", Text),
+    Column("fingerprint", Text),
+    Column("status", Text, nullable=False),
+    Column("reason", Text),
+    Column("result", Text),
+    Column("result_json", JSONB),
+    Column("sanitised", Boolean, nullable=False, server_default="false"),
+    Column("finish_reason", Text),
+    Column("prompt_tokens", BigInteger),
+    Column("completion_tokens", BigInteger),
+    Column("latency_ms", BigInteger),
+    Column("prompt_length", BigInteger),
+    Column("result_length", BigInteger),
+    Column("retry_count", Integer, nullable=False, server_default="0"),
+    Column("error_msg", Text),
+    Column("model", Text),
+    Column("model_answered", Text),
+    Column("endpoint", Text),
+    Column("cost_usd", Numeric),
+    Column("worker", Text),
+    _instant("claimed_until"),
+    _instant("published_at"),
+    _instant("completed_at"),
+    # Which log the message came from and where in it: decides which of two versions of a row is the later one.
+    Column("log", Text),
+    Column("log_offset", BigInteger),
+    # Counts the claims of a row: only the holder of the newest may write.
+    Column("fence", BigInteger, nullable=False, server_default="0"),
+    Column("starts", Integer, nullable=False, server_default="0"),
+    _instant("claimed_at"),
+    Column("version_xid", XID8, nullable=False, server_default="pg_current_xact_id()"),
+    CheckConstraint(_one_of("status", Status), name="status"),
+    CheckConstraint(_one_of("reason", Reason), name="reason"),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    # When its claim was made: names the claim, and says which month's partition holds the row.
+    Column("claimed_at", DateTime(timezone=True), primary_key=True, server_default="now()"),
+    Column("run", Text),
+    Column("outcome", Text, nullable=False),
+    Column("http_status", Integer),
+    Column("billed", Text, nullable=False),
+    Column("prompt_tokens", BigInteger),
+    Column("completion_tokens", BigInteger),
+    Column("latency_ms", BigInteger),
+    Column("cost_usd", Numeric),
+    Column("model", Text),
+    Column("endpoint", Text),
+    Column("worker", Text),
+    _instant("started_at"),
+    _instant("finished_at"),
+    Column("detail", Text),
+    CheckConstraint(_one_of("billed", Billed), name="billed"),
+    postgresql_partition_by="RANGE (claimed_at)",
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("run", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("topic", Text),
+    Column("read", BigInteger, nullable=False, server_default="0"),
+    Column("rejected", BigInteger, nullable=False, server_default="0"),
+    Column("deduplicated", BigInteger, nullable=False, server_default="0"),
+    Column("skipped", BigInteger, nullable=False, server_default="0"),
+    Column("published", BigInteger, nullable=False, server_default="0"),
+    Column("budget_usd", Numeric),
+    Column("budget_tokens", BigInteger),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default="now()"),
+    Column("updated_at", DateTime(timezone=True), nullable=False, server_default="now()"),
+    _instant("finished_at"),
+    CheckConstraint(_one_of("state", JobState), name="state"),
+)

@@ -1,0 +1,1 @@
+"""The fleet: takes messages, asks each id once, stores the answers."""

@@ -1,0 +1,1 @@
+"""Decisions: no await, no clock, no randomness, no I/O."""

@@ -1,0 +1,3 @@
+"""How Headrace is run: images, charts, dashboards and the local stack without Docker."""
+
+from __future__ import annotations

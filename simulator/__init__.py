@@ -1,0 +1,1 @@
+"""A fake OpenAI-compatible endpoint for trials and tests, with scripted answers, limits and faults."""

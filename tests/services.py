@@ -4,7 +4,8 @@
 2. containers, when `docker info` answers and `HEADRACE_TEST_CONTAINERS` is not 0
 3. the local stack without Docker
 
-A rung that is there and fails ends the test with its reason; nothing is skipped silently.
+What is given is used or the tests fail; a container that does not start is named in the summary and
+the next rung serves. When none does, the tests fail with the reason: nothing is skipped silently.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import psycopg
 from psycopg import sql
@@ -24,8 +26,7 @@ from sqlalchemy.engine import make_url
 
 from deploy.local.stack import throwaway_kafka, throwaway_postgres
 
-KAFKA_IMAGE = "apache/kafka:4.1.0"
-POSTGRES_IMAGE = "postgres:17-alpine"
+DOCKER_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -57,38 +58,75 @@ class PostgresService:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
+Service = TypeVar("Service", KafkaService, PostgresService)
+Rung = Callable[[], AbstractContextManager[Service]]
+
+
 @functools.cache
 def containers_work() -> bool:
     """Whether a container engine answers; the client program alone does not count."""
     if os.environ.get("HEADRACE_TEST_CONTAINERS") == "0" or not shutil.which("docker"):
         return False
-    asked = subprocess.run(["docker", "info"], capture_output=True, check=False, timeout=60)
+    try:
+        asked = subprocess.run(["docker", "info"], capture_output=True, check=False, timeout=DOCKER_S)
+    except subprocess.TimeoutExpired:
+        return False
     return asked.returncode == 0
 
 
 @contextmanager
 def kafka() -> Iterator[KafkaService]:
-    """Yield a Kafka from the first rung that is there."""
+    """Yield a Kafka from the first rung that works."""
     given = os.environ.get("HEADRACE_TEST_KAFKA")
     if given:
         yield KafkaService(given, "given by HEADRACE_TEST_KAFKA")
         return
-    rung = _containers_kafka if containers_work() else _local_kafka
-    with rung() as service:
+    with climb(_container_kafka, _local_kafka) as service:
         yield service
 
 
 @contextmanager
 def postgres() -> Iterator[PostgresService]:
-    """Yield a Postgres from the first rung that is there."""
+    """Yield a Postgres from the first rung that works."""
     given = os.environ.get("HEADRACE_TEST_DATABASE_URL")
     if given:
         yield PostgresService(given, "given by HEADRACE_TEST_DATABASE_URL")
         return
-    rung: Callable[[], AbstractContextManager[PostgresService]]
-    rung = _containers_postgres if containers_work() else _local_postgres
-    with rung() as service:
+    with climb(_container_postgres, _local_postgres) as service:
         yield service
+
+
+@contextmanager
+def climb(container: Rung[Service], local: Rung[Service]) -> Iterator[Service]:
+    """Enter the container's rung if an engine answers, else or when it fails the local one."""
+    with ExitStack() as entered:
+        reason = ""
+        if containers_work():
+            try:
+                service = entered.enter_context(container())
+            except Exception as error:
+                reason = f" (its container did not start: {type(error).__name__}: {str(error)[:200]})"
+            else:
+                yield service
+                return
+        service = entered.enter_context(local())
+        yield replace(service, rung=service.rung + reason)
+
+
+@contextmanager
+def _container_kafka() -> Iterator[KafkaService]:
+    from tests.containers import kafka_container
+
+    with kafka_container() as (bootstrap_servers, image):
+        yield KafkaService(bootstrap_servers, f"container of {image}")
+
+
+@contextmanager
+def _container_postgres() -> Iterator[PostgresService]:
+    from tests.containers import postgres_container
+
+    with postgres_container() as (url, image):
+        yield PostgresService(url, f"container of {image}")
 
 
 @contextmanager
@@ -101,19 +139,3 @@ def _local_kafka() -> Iterator[KafkaService]:
 def _local_postgres() -> Iterator[PostgresService]:
     with throwaway_postgres() as server:
         yield PostgresService(server.url, f"local process {server.pid}")
-
-
-@contextmanager
-def _containers_kafka() -> Iterator[KafkaService]:
-    from testcontainers.community.kafka import KafkaContainer
-
-    with KafkaContainer().with_kraft() as container:
-        yield KafkaService(container.get_bootstrap_server(), f"container {container.image}")
-
-
-@contextmanager
-def _containers_postgres() -> Iterator[PostgresService]:
-    from testcontainers.community.postgres import PostgresContainer
-
-    with PostgresContainer(POSTGRES_IMAGE, driver=None) as container:
-        yield PostgresService(container.get_connection_url(), f"container {container.image}")

@@ -67,7 +67,7 @@ class Kafka:
             socket.create_connection((host, int(port)), timeout=1).close()
         except OSError:
             return False
-        return _has_broker(self.bootstrap_servers)
+        return has_broker(self.bootstrap_servers)
 
     def stop(self) -> None:
         """Let the broker close its files and end."""
@@ -119,7 +119,8 @@ class Kafka:
         done.touch()
 
 
-def _has_broker(bootstrap_servers: str) -> bool:
+def has_broker(bootstrap_servers: str) -> bool:
+    """Whether a Kafka at this address gives its metadata, within 5 s, and counts a broker among the living."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

@@ -51,7 +51,12 @@ class Postgres:
     def url_of(self, database: str) -> str:
         """URL of another database of this server."""
         password = self.folder.joinpath("password").read_text()
-        return f"postgresql://{NAME}:{password}@{ports.HOST}:{self._port()}/{database}"
+        return f"postgresql://{NAME}:{password}@{self.address}/{database}"
+
+    @property
+    def address(self) -> str:
+        """`host:port`, without the password."""
+        return f"{ports.HOST}:{self._port()}"
 
     @property
     def pid(self) -> int | None:
@@ -102,6 +107,7 @@ class Postgres:
         return self.start(watch)
 
     def _port(self) -> int:
+        self.folder.mkdir(parents=True, exist_ok=True)
         return ports.remembered(self.folder / "ports.json", ("client",))["client"]
 
     def _launch(self, watch: Watch) -> Identity:
@@ -109,10 +115,24 @@ class Postgres:
         programs = self._programs()
         if not self.data.joinpath("PG_VERSION").exists():
             self._init(programs, watch)
+        self._forget_reused_pid()
         ports.require_free("Postgres", [self._port()], self.folder / "ports.json")
         settings = {"listen_addresses": ports.HOST, "port": str(self._port()), **self._settings()}
         flags = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return self.server.launch([programs / "postgres", "-D", self.data, *flags], **self._popen())
+
+    def _forget_reused_pid(self) -> None:
+        """Remove Postgres's own lock file when its pid, after a crash, belongs to some other program.
+
+        Postgres asks only whether the pid is in use, so it would refuse to start. Called when the
+        recorded server does not run; with the pid unused Postgres itself decides, which is safer.
+        """
+        lock = self.data / "postmaster.pid"
+        recorded = processes.recorded(self.server.pid_file)
+        if not recorded or not lock.exists():
+            return
+        if lock.read_text().split()[0] == str(recorded.pid) and processes.identify(recorded.pid):
+            lock.unlink()
 
     def _settings(self) -> dict[str, str]:
         # Without fsync a killed server loses nothing, only a machine that loses power does.
@@ -136,10 +156,7 @@ class Postgres:
         found = postgres_binaries.find()
         if accounts.can_reach(found, self.account):
             return found
-        copy = self.folder / "programs"
-        if not copy.exists():
-            shutil.copytree(found.parent, copy, symlinks=True)
-        return copy / "bin"
+        return postgres_binaries.copy_to(found, self.folder / "programs")
 
     def _init(self, programs: Path, watch: Watch) -> None:
         fresh = self.folder / "data.new"

@@ -89,6 +89,29 @@ def pick(found: Iterable[tuple[Path, int | None]]) -> Path:
     )
 
 
+def copy_to(folder: Path, target: Path) -> Path:
+    """Copy a server to another place and return its folder of programs there; do nothing if it is there.
+
+    A wheel keeps the libraries that its programs link to beside its package, under the same name and `.libs`.
+    Raises MissingError when the folder is not part of a server that can be moved.
+    """
+    root, package = folder.parent, folder.parent.parent
+    if not (root.joinpath("share").is_dir() and root.joinpath("lib").is_dir()):
+        raise MissingError(
+            f"Postgres in {folder} cannot be run by another user than root; open that folder to all users, "
+            "or install Postgres from the system's packages."
+        )
+    if not target.exists():
+        fresh = target.with_name(f"{target.name}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        libraries = package.with_name(f"{package.name}.libs")
+        shutil.copytree(root, fresh / package.name / root.name, symlinks=True)
+        if libraries.is_dir():
+            shutil.copytree(libraries, fresh / libraries.name, symlinks=True)
+        fresh.rename(target)
+    return target / package.name / root.name / folder.name
+
+
 def find() -> Path:
     """Return the folder of a Postgres server's programs."""
     return pick((folder, version_of(folder)) for folder in candidates(os.environ))

@@ -112,14 +112,19 @@ def write_pid_file(path: Path, identity: Identity) -> None:
     path.write_text(json.dumps(asdict(identity)))
 
 
-def read_pid_file(path: Path) -> Identity | None:
-    """Return the recorded process if it still runs; None for no file, a broken, or a stale one."""
+def recorded(path: Path) -> Identity | None:
+    """Return the recorded process, running or not; None for no file or a broken one."""
     try:
-        recorded = json.loads(path.read_text())
-        identity = Identity(int(recorded["pid"]), str(recorded["started"]))
+        content = json.loads(path.read_text())
+        return Identity(int(content["pid"]), str(content["started"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if is_alive(identity):
+
+
+def read_pid_file(path: Path) -> Identity | None:
+    """Return the recorded process if it still runs; None for no file, a broken, or a stale one."""
+    identity = recorded(path)
+    if identity is None or is_alive(identity):
         return identity
     _reap(identity.pid)
     return None

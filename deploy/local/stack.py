@@ -32,19 +32,22 @@ class LocalStack:
         }
 
     def start(self, watch: Watch | None = None) -> LocalStack:
-        """Start both and wait until both answer; when one fails or on an interrupt, none is left running."""
+        """Start both and wait until both answer.
+
+        When one fails, or on an interrupt, those that did not run before do not run afterwards.
+        """
         watch = watch or Watch()
+        servers = (self.kafka, self.postgres)
+        new = [server for server in servers if not server.pid]
         with ThreadPoolExecutor(2, "start") as pool:
-            starts: list[Future[Any]] = [
-                pool.submit(self.kafka.start, watch),
-                pool.submit(self.postgres.start, watch),
-            ]
+            starts: list[Future[Any]] = [pool.submit(server.start, watch) for server in servers]
             try:
                 _join(starts)
             except BaseException:
                 watch.interrupted.set()
                 wait(starts)
-                self.kill()
+                for server in new:
+                    server.kill()
                 raise
         return self
 

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import unquote
 
+from simulator import draws
 from simulator.answers import prompt_text, token_count
 from simulator.limits import Cost
 from simulator.wire import Request
@@ -43,6 +44,11 @@ class Call:
         """The most tokens the answer may have, or None."""
         most = self.params.get("max_completion_tokens", self.params.get("max_tokens"))
         return most if isinstance(most, int) and most >= 0 else None
+
+    @property
+    def answer_id(self) -> str:
+        """The endpoint's own name for this call, sent back as `x-request-id`."""
+        return f"req_{draws.whole(self.id, self.number):016x}"
 
     @property
     def cost(self) -> Cost:
@@ -87,4 +93,6 @@ def _problem_of(params: object) -> str | None:
         return "Missing required parameter: 'messages'."
     if not all(isinstance(message, dict) and "role" in message for message in messages):
         return "Invalid type for 'messages': expected objects with a role."
+    if not isinstance(params.get("response_format"), dict | None):
+        return "Invalid type for 'response_format': expected an object."
     return None

@@ -8,7 +8,9 @@ from typing import Any
 
 Problems = list[str]
 Check = Callable[[object, str, Problems], Any]
-MAX_SECONDS = 1e12
+
+MOST = 1e15
+"""No number in a script is larger: seconds, bytes and counts alike."""
 
 
 def _shown(value: object) -> str:
@@ -20,19 +22,15 @@ def _refuse(value: object, path: str, wanted: str, problems: Problems) -> None:
     problems.append(f"{path}: must be {wanted}, got {_shown(value)}")
 
 
-def _in_range(value: float, low: float, high: float | None) -> bool:
-    return value >= low and (high is None or value <= high)
+def _range_words(noun: str, low: float, high: float) -> str:
+    return f"{noun} of at least {low:g}" if high == MOST else f"{noun} from {low:g} to {high:g}"
 
 
-def _range_words(noun: str, low: float, high: float | None) -> str:
-    return f"{noun} of at least {low:g}" if high is None else f"{noun} from {low:g} to {high:g}"
-
-
-def integer(low: int = 0, high: int | None = None) -> Check:
+def integer(low: int = 0, high: float = MOST) -> Check:
     """A check for a whole number within bounds."""
 
     def check(value: object, path: str, problems: Problems) -> int:
-        if isinstance(value, int) and not isinstance(value, bool) and _in_range(value, low, high):
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             return value
         _refuse(value, path, _range_words("a whole number", low, high), problems)
         return low
@@ -40,11 +38,11 @@ def integer(low: int = 0, high: int | None = None) -> Check:
     return check
 
 
-def number(low: float = 0.0, high: float | None = None) -> Check:
-    """A check for a finite number within bounds."""
+def number(low: float = 0.0, high: float = MOST) -> Check:
+    """A check for a number within bounds."""
 
     def check(value: object, path: str, problems: Problems) -> float:
-        if isinstance(value, int | float) and not isinstance(value, bool) and _in_range(value, low, high):
+        if isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high:
             return float(value)
         _refuse(value, path, _range_words("a number", low, high), problems)
         return low

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import islice
 from typing import Protocol
 
 from simulator.admission import Ticket
@@ -17,6 +18,9 @@ from simulator.replies import Reply, reply_to
 from simulator.script import Action
 from simulator.service import Service
 from simulator.wire import Request
+
+_STEPS_PER_TURN = 16
+"""Writes of one call before other connections have their turn."""
 
 
 class Client(Protocol):
@@ -40,11 +44,13 @@ class Exchange:
     __slots__ = (
         "_action",
         "_billed",
+        "_blocked",
         "_call",
         "_client",
         "_ended",
         "_keep_alive",
         "_loop",
+        "_open",
         "_outcome",
         "_sent",
         "_service",
@@ -67,7 +73,7 @@ class Exchange:
         self._steps: Iterator[Step] | None = None
         self._outcome = "client_gone"
         self._status: int | None = None
-        self._billed, self._ended = False, False
+        self._billed = self._blocked = self._ended = self._open = False
         self._sent = 0
 
     def start(self, headers: dict[str, str]) -> None:
@@ -78,6 +84,8 @@ class Exchange:
         if turned_away is not None:
             self._send_plain(*turned_away)
         else:
+            self._open = True
+            self._stats.open()
             self._ticket = self._service.admission.enter(call.model, self._let_in)
 
     def client_left(self) -> None:
@@ -88,7 +96,9 @@ class Exchange:
 
     def resume(self) -> None:
         """The client takes more bytes."""
-        self._run()
+        if self._blocked:
+            self._blocked = False
+            self._run()
 
     def stop(self) -> None:
         """The simulator stops."""
@@ -109,6 +119,7 @@ class Exchange:
         if self._ended:
             return
         reply = reply_to(self._call, action, int(self._started))
+        reply.headers.append(("x-request-id", self._call.answer_id))
         self._billed = is_billed(action, reply)
         if self._billed:
             self._stats.bill(self._call.id)
@@ -119,17 +130,19 @@ class Exchange:
         self._run()
 
     def _send_plain(self, reply: Reply, outcome: str) -> None:
+        reply.headers.append(("x-request-id", self._call.answer_id))
         self._outcome, self._status = outcome, reply.status
         self._steps = plain_steps(reply, keep_alive=self._keep_alive)
         self._run()
 
     def _run(self) -> None:
-        for step in self._steps or ():
+        for step in islice(self._steps or (), _STEPS_PER_TURN):
             if step.delay_s > 0:
                 self._loop.call_later(step.delay_s, self._go_on, step)
                 return
             if not self._perform(step):
                 return
+        self._loop.call_soon(self._run)
 
     def _go_on(self, step: Step) -> None:
         if self._perform(step):
@@ -144,7 +157,8 @@ class Exchange:
             self._client.write(step.data)
             self._sent += len(step.data)
         if step.end is End.MORE:
-            return not self._client.paused
+            self._blocked = self._client.paused
+            return not self._blocked
         if step.end is not End.HANG:
             self._end(self._outcome)
             self._client.finish(step.end)
@@ -154,7 +168,7 @@ class Exchange:
         if self._ended:
             return
         self._ended = True
-        self._stats.end(outcome, self._status)
+        self._stats.end(outcome, self._status, was_open=self._open)
         if self._ticket is not None:
             self._ticket.give_back()
         if self._service.ledger is not None:

@@ -12,8 +12,6 @@ from simulator.checks import Problems, boolean, fields, integer, list_of, mappin
 from simulator.limits_reading import read_limits
 from simulator.script import Action, Latency, Match, Rule, Script, Trickle
 
-MAX_SIZE = 1 << 50
-
 
 class ScriptError(ValueError):
     """A script that cannot be used; `problems` has one line per fault, each with its path."""
@@ -67,21 +65,27 @@ _ALONE = (
     ("hang", "reset"),
     ("chunked", "wrong_content_length"),
     ("gzip", "gzip_bomb", "big_body"),
+    ("append", "gzip_bomb", "big_body"),
 )
 
 
 def _check_alone(found: dict[str, Any], path: str, problems: Problems) -> None:
     for group in _ALONE:
-        used = [name for name in group if found.get(name)]
+        used = [name for name in group if _is_used(name, found)]
         if len(used) > 1:
             problems.append(f"{path}: {' and '.join(used)} exclude each other, keep one")
     if "close_after_bytes" in found and found.get("close") != "mid_body":
         problems.append(f"{path}.close_after_bytes: needs close: mid_body")
 
 
+def _is_used(name: str, found: dict[str, Any]) -> bool:
+    null_counts = name == "json"
+    return name in found and found[name] is not False and (null_counts or found[name] is not None)
+
+
 def _read_match(value: object, path: str, problems: Problems) -> Match:
     found = fields(value, path, _MATCH, problems)
-    if found.get("until_s", checks.MAX_SECONDS) <= found.get("after_s", -1.0):
+    if found.get("until_s", checks.MOST) <= found.get("after_s", -1.0):
         problems.append(f"{path}: until_s must be above after_s")
     for name in ("ids", "attempts"):
         if name in found:
@@ -129,6 +133,10 @@ def _read_chunked(value: object, path: str, problems: Problems) -> int | None:
     return size
 
 
+def _read_seed(value: object, path: str, problems: Problems) -> str:
+    return str(value) if isinstance(value, int) else text(value, path, problems)
+
+
 def _read_omit(value: object, path: str, problems: Problems) -> frozenset[str]:
     return frozenset(list_of(text)(value, path, problems))
 
@@ -173,8 +181,8 @@ _RULE = {
     "trickle": _read_trickle,
     "chunked": _read_chunked,
     "gzip": boolean,
-    "gzip_bomb": integer(1, MAX_SIZE),
-    "big_body": integer(1, MAX_SIZE),
+    "gzip_bomb": integer(1),
+    "big_body": integer(1),
     "wrong_content_length": integer(),
     "redirect": text,
     "event_stream": boolean,
@@ -188,5 +196,5 @@ _SCRIPT = {
     "api_keys": list_of(text),
     "models": list_of(text),
     "idle_timeout_s": number(0.001),
-    "seed": text,
+    "seed": _read_seed,
 }

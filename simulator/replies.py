@@ -169,7 +169,5 @@ def _padded_pieces(start: bytes, padding: int, end: bytes) -> Iterator[bytes]:
 def _deflated(pieces: Iterator[bytes]) -> Iterator[bytes]:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     for piece in pieces:
-        packed = packer.compress(piece)
-        if packed:
-            yield packed
+        yield packer.compress(piece) + packer.flush(zlib.Z_SYNC_FLUSH)
     yield packer.flush()

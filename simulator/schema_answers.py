@@ -26,6 +26,9 @@ _FORMATS = {
 _CANDIDATES = ("a", "A", "0", "abc", "ABC", "word", "123", "12345", "2026-01-02", "a1", "A-1", "a_b", "1.5")
 
 
+_MALFORMED = (TypeError, AttributeError, LookupError, ArithmeticError, RecursionError, re.error)
+
+
 class UnsupportedSchemaError(ValueError):
     """A schema this endpoint cannot answer; the text names the place."""
 
@@ -121,9 +124,7 @@ class _Filler:
         unique: list[Any] = []
         for at, item in enumerate(items):
             tries = (filled[at], *(self.value(item, f"{path}/{at}/{n}", depth + 1) for n in range(64)))
-            fresh = next((value for value in tries if value not in unique), None)
-            if fresh is not None or None not in unique:
-                unique.append(fresh)
+            unique += [value for value in tries if value not in unique][:1]
         if len(unique) < low:
             raise UnsupportedSchemaError(f"{path or '/'}: too few different items for uniqueItems")
         return unique
@@ -163,7 +164,10 @@ class _Filler:
 
 def fill(schema: object, seed: str) -> Any:
     """A value that is valid against `schema`; raises `UnsupportedSchemaError` where none can be made."""
-    return _Filler(schema, seed).value(schema, "")
+    try:
+        return _Filler(schema, seed).value(schema, "")
+    except _MALFORMED as error:
+        raise UnsupportedSchemaError("the schema is not well formed") from error
 
 
 def _guessed_type(schema: Mapping[str, Any]) -> str:

@@ -27,8 +27,6 @@ class Stats:
     def begin(self, call_id: str, attempt: int | None) -> int:
         """Counts a call that arrived; says the how-manieth of its id it is (its own word, if ids overflow)."""
         self.totals["calls"] += 1
-        self.in_flight += 1
-        self.max_in_flight = max(self.max_in_flight, self.in_flight)
         number = self._calls.get(call_id, 0) + 1
         if number == 1 and len(self._calls) >= self._max_ids:
             self.totals["overflow"] += 1
@@ -36,15 +34,20 @@ class Stats:
         self._calls[call_id] = number
         return number
 
+    def open(self) -> None:
+        """Counts a call that was let in or queued as in flight."""
+        self.in_flight += 1
+        self.max_in_flight = max(self.max_in_flight, self.in_flight)
+
     def bill(self, call_id: str) -> None:
         """Counts an answer that a provider would charge for."""
         self.totals["billed"] += 1
         if call_id in self._calls:
             self._bills[call_id] = self._bills.get(call_id, 0) + 1
 
-    def end(self, outcome: str, status: int | None) -> None:
+    def end(self, outcome: str, status: int | None, *, was_open: bool) -> None:
         """Counts how a call ended; `status` is None when no status line was sent."""
-        self.in_flight -= 1
+        self.in_flight -= was_open
         self.outcomes[outcome] += 1
         if outcome == "answered":
             self.totals["answers"] += 1

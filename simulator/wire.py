@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 MAX_HEAD = 64 * 1024
+MAX_CHUNK_LINE = 4096
 MAX_BODY = 64 * 1024 * 1024
 _CRLF = b"\r\n"
+_FIRST_BYTES = frozenset(b"\r\nABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -72,8 +74,7 @@ class RequestReader:
         end = self._buffer.find(b"\r\n\r\n", max(0, self._scanned - 3))
         if end < 0:
             self._scanned = len(self._buffer)
-            if self._scanned > MAX_HEAD:
-                raise BadRequestError(431, "The head of the request is above 64 KiB")
+            self._check_head()
             return False
         lines = self._buffer[:end].decode("latin-1").lstrip("\r\n").split("\r\n")
         del self._buffer[: end + 4]
@@ -82,6 +83,12 @@ class RequestReader:
         _read_headers(lines, self._head.headers)
         self._begin_body(self._head)
         return True
+
+    def _check_head(self) -> None:
+        if self._buffer and self._buffer[0] not in _FIRST_BYTES:
+            raise BadRequestError(400, "The bytes are not HTTP/1.x; this endpoint speaks no TLS")
+        if len(self._buffer) > MAX_HEAD:
+            raise BadRequestError(431, "The head of the request is above 64 KiB")
 
     def _begin_body(self, head: Request) -> None:
         headers = head.headers
@@ -115,6 +122,7 @@ class RequestReader:
         while chunks is not None and self._head is not None:
             line_end = self._buffer.find(_CRLF)
             if line_end < 0:
+                self._check_chunk_line()
                 return False
             size = _chunk_size(bytes(self._buffer[:line_end]))
             if size == 0:
@@ -126,6 +134,10 @@ class RequestReader:
             chunks += self._buffer[start:end]
             del self._buffer[: end + 2]
         return False
+
+    def _check_chunk_line(self) -> None:
+        if len(self._buffer) > MAX_CHUNK_LINE:
+            raise BadRequestError(400, "The size line of a chunk is too long")
 
     def _end_chunks(self, line_end: int, body: bytes) -> bool:
         if self._buffer[line_end : line_end + 4] == b"\r\n\r\n":

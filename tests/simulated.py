@@ -104,12 +104,13 @@ def simulated(
     seed: str = "0",
     ledger: Path | None = None,
     latency_ms: float = 0,
+    environ: Mapping[str, str] | None = None,
 ) -> Iterator[Simulated]:
     """A simulator on a free port of loopback for the length of a `with` block."""
-    environ = {"SIMULATOR_SEED": seed, "SIMULATOR_LATENCY_MS": str(latency_ms)}
+    settled = {"SIMULATOR_SEED": seed, "SIMULATOR_LATENCY_MS": str(latency_ms), **(environ or {})}
     if ledger is not None:
-        environ["SIMULATOR_LEDGER"] = str(ledger)
-    running = Simulated(environ)
+        settled["SIMULATOR_LEDGER"] = str(ledger)
+    running = Simulated(settled)
     running.start()
     try:
         if script is not None:
@@ -117,3 +118,8 @@ def simulated(
         yield running
     finally:
         running.stop()
+
+
+def read_ledger(path: Path) -> list[dict[str, Any]]:
+    """The calls in a ledger, in the order they ended."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]

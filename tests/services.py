@@ -81,7 +81,7 @@ def kafka() -> Iterator[KafkaService]:
     if given:
         yield KafkaService(given, "given by HEADRACE_TEST_KAFKA")
         return
-    with climb(_container_kafka, _local_kafka) as service:
+    with climb(_container_kafka, _local_kafka, engine=containers_work()) as service:
         yield service
 
 
@@ -92,16 +92,16 @@ def postgres() -> Iterator[PostgresService]:
     if given:
         yield PostgresService(given, "given by HEADRACE_TEST_DATABASE_URL")
         return
-    with climb(_container_postgres, _local_postgres) as service:
+    with climb(_container_postgres, _local_postgres, engine=containers_work()) as service:
         yield service
 
 
 @contextmanager
-def climb(container: Rung[Service], local: Rung[Service]) -> Iterator[Service]:
+def climb(container: Rung[Service], local: Rung[Service], *, engine: bool) -> Iterator[Service]:
     """Enter the container's rung if an engine answers, else or when it fails the local one."""
     with ExitStack() as entered:
         reason = ""
-        if containers_work():
+        if engine:
             try:
                 service = entered.enter_context(container())
             except Exception as error:

@@ -86,6 +86,12 @@ def reachable_folder(wanted: Path, account: Account | None) -> Path:
     )
 
 
+def require_own(folder: Path) -> None:
+    """Raise MissingError when somebody else has made this folder: a fixed name in a temporary folder invites it."""
+    if folder.stat().st_uid != os.geteuid():
+        raise MissingError(f"{folder} belongs to another user; remove it, or set TMPDIR to a folder of your own.")
+
+
 def hand_over(folder: Path, account: Account | None) -> None:
     """Give a folder and what is in it to the account."""
     if account is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import logging
 import os
 import signal
@@ -21,6 +20,7 @@ from deploy.local.home import DEFAULT_HOME, Home
 from deploy.local.stack import LocalStack
 from deploy.local.steps import Watch
 
+REPOSITORY_ROOT = Path(__file__).parents[2]
 SET_UP = (("migrate",), ("topics",))
 EPILOG = """exit codes: 0 done, 1 a server ended or a file is wrong, 2 a program is missing,
 3 interrupted (nothing is left running), 4 a server or a registry does not answer
@@ -101,15 +101,23 @@ def _say_where(home: Home, stack: LocalStack) -> None:
 
 def _initialise(env: Mapping[str, str]) -> int:
     """Run the operator's commands that a new stack needs; return the first exit code that is not 0."""
-    if importlib.util.find_spec("control.__main__") is None:
+    if not REPOSITORY_ROOT.joinpath("control", "__main__.py").exists():
         print("The headrace command is not here: nothing was migrated and no topic was made.")
         return 0
     for words in SET_UP:
-        done = subprocess.run([sys.executable, "-m", "control", *words], env={**os.environ, **env}, check=False)
-        if done.returncode:
-            print(f"`headrace {' '.join(words)}` failed; both servers stay up.", file=sys.stderr)
-            return done.returncode
+        code = _headrace(words, env)
+        if code:
+            print(f"`headrace {' '.join(words)}` ended with {code}; both servers stay up.", file=sys.stderr)
+            return code
     return 0
+
+
+def _headrace(words: Sequence[str], env: Mapping[str, str]) -> int:
+    command = [sys.executable, "-m", "control", *words]
+    try:
+        return subprocess.run(command, cwd=REPOSITORY_ROOT, env={**os.environ, **env}, check=False).returncode
+    except KeyboardInterrupt:
+        return StoppedError.exit_code
 
 
 def down(home: Home, *, wipe: bool) -> int:

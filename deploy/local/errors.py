@@ -45,11 +45,16 @@ _CAUSES = (
 )
 
 
+def known_cause(log_text: str) -> str | None:
+    """Return cause and next step when a program logged a fault of the machine; None otherwise."""
+    return next((cause for sign, cause in _CAUSES if sign in log_text), None)
+
+
 def explain(log_text: str) -> str:
-    """Say in one clause why a server ended, from what it logged: a known cause, else its last error line."""
-    for sign, cause in _CAUSES:
-        if sign in log_text:
-            return cause
+    """Say in one clause why a program failed, from what it logged: a known cause, else its last error line."""
+    cause = known_cause(log_text)
+    if cause:
+        return cause
     lines = [line.strip() for line in log_text.splitlines() if line.strip()]
     errors = [line for line in lines if "FATAL" in line or "ERROR" in line or "Exception" in line]
     last = (errors or lines or ["it logged nothing"])[-1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,8 +48,6 @@ class Home:
     def wipe(self) -> None:
         """Kill what runs and remove every trace of the stack, save what was downloaded."""
         postgres = self.stack().postgres.folder
-        scratch.clear(self.folder)
-        if postgres.exists():
-            scratch.clear(postgres)
+        for folder in (self.folder, postgres):
+            scratch.clear(folder)
         self.env_file.unlink(missing_ok=True)
-        shutil.rmtree(self.folder, ignore_errors=True)

@@ -95,11 +95,8 @@ class Postgres:
 
     def kill(self) -> None:
         """End the server and its backends at once, as a crash does; what is committed stays."""
-        identity = self.server.running()
-        backends = processes.children(identity.pid) if identity else []
         self.server.stop(signal.SIGKILL, GRACE_S)
-        for backend in backends:
-            processes.end(backend, signal.SIGKILL, GRACE_S)
+        self._end_orphans()
 
     def restart(self, watch: Watch | None = None) -> Postgres:
         """Stop the server if it runs and start it on the same data and port."""
@@ -115,11 +112,17 @@ class Postgres:
         programs = self._programs()
         if not self.data.joinpath("PG_VERSION").exists():
             self._init(programs, watch)
+        self._end_orphans()
         self._forget_reused_pid()
         ports.require_free("Postgres", [self._port()], self.folder / "ports.json")
         settings = {"listen_addresses": ports.HOST, "port": str(self._port()), **self._settings()}
         flags = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return self.server.launch([programs / "postgres", "-D", self.data, *flags], **self._popen())
+
+    def _end_orphans(self) -> None:
+        """End the backends that outlive a killed server; while they run, no other may use its data."""
+        for backend in processes.working_in(self.data, "postgres"):
+            processes.end(backend, signal.SIGKILL, GRACE_S)
 
     def _forget_reused_pid(self) -> None:
         """Remove Postgres's own lock file when its pid, after a crash, belongs to some other program.
@@ -145,6 +148,7 @@ class Postgres:
 
     def _prepare_folder(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
+        accounts.require_own(self.folder)
         self.folder.chmod(0o711)
         password = self.folder / "password"
         if not password.exists():

@@ -23,13 +23,13 @@ class Identity:
     started: str
 
 
-def parse_stat(text: str) -> tuple[str, int, str]:
-    """Read `/proc/<pid>/stat`: state letter, parent pid, start time in ticks since boot.
+def parse_stat(text: str) -> tuple[str, str]:
+    """Read `/proc/<pid>/stat`: state letter, start time in ticks since boot.
 
     The program's name stands in parentheses and may itself hold spaces and parentheses.
     """
     fields = text.rpartition(")")[2].split()
-    return fields[0], int(fields[1]), fields[19]
+    return fields[0], fields[19]
 
 
 def identify(pid: int) -> Identity | None:
@@ -39,7 +39,7 @@ def identify(pid: int) -> Identity | None:
 
 def _identify_by_proc(pid: int) -> Identity | None:
     try:
-        state, _, ticks = parse_stat(PROC.joinpath(str(pid), "stat").read_text())
+        state, ticks = parse_stat(PROC.joinpath(str(pid), "stat").read_text())
         threads = len(os.listdir(PROC / str(pid) / "task"))
         boot = PROC.joinpath("sys/kernel/random/boot_id").read_text().strip()
     except (OSError, ValueError, IndexError):
@@ -59,21 +59,34 @@ def is_alive(identity: Identity) -> bool:
     return identify(identity.pid) == identity
 
 
-def children(pid: int) -> list[Identity]:
-    """Return the direct children of a process that are alive now."""
+def working_in(folder: Path, program: str) -> list[Identity]:
+    """Return the processes of a program whose working folder is this one, such as a dead server's helpers."""
+    folder = folder.resolve()
     if PROC.joinpath("self/stat").exists():
-        pids = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit() and _parent(entry) == pid]
+        pids = [int(each.name) for each in PROC.iterdir() if each.name.isdigit() and _works(each, folder, program)]
     else:
-        listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
-        pids = [int(line) for line in listed.stdout.split()]
-    return [child for child in map(identify, pids) if child]
+        command = ["lsof", "-a", "-d", "cwd", "-c", program, "-Fpn"]
+        listed = subprocess.run(command, capture_output=True, text=True, check=False)
+        pids = parse_lsof(listed.stdout, str(folder))
+    return [found for found in map(identify, pids) if found]
 
 
-def _parent(entry: Path) -> int | None:
+def _works(entry: Path, folder: Path, program: str) -> bool:
     try:
-        return parse_stat(entry.joinpath("stat").read_text())[1]
-    except (OSError, ValueError, IndexError):
-        return None
+        return entry.joinpath("comm").read_text().strip() == program and entry.joinpath("cwd").readlink() == folder
+    except OSError:
+        return False
+
+
+def parse_lsof(text: str, name: str) -> list[int]:
+    """Read `lsof -Fpn`: return the pids, lines that begin with p, of files with this name, lines with n."""
+    pids, pid = [], 0
+    for line in text.splitlines():
+        if line.startswith("p"):
+            pid = int(line[1:])
+        elif line == f"n{name}":
+            pids.append(pid)
+    return pids
 
 
 def send(identity: Identity, number: signal.Signals) -> None:
@@ -108,8 +121,10 @@ def end(identity: Identity, number: signal.Signals, grace_s: float) -> None:
 
 
 def write_pid_file(path: Path, identity: Identity) -> None:
-    """Record a process as JSON."""
-    path.write_text(json.dumps(asdict(identity)))
+    """Record a process as JSON; a reader sees the old record or the new one."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_text(json.dumps(asdict(identity)))
+    os.replace(fresh, path)
 
 
 def recorded(path: Path) -> Identity | None:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from xml.sax.saxutils import quoteattr
 
 from deploy.local import steps
-from deploy.local.errors import StartError, UnreachableError
+from deploy.local.errors import StartError, UnreachableError, known_cause
 from deploy.local.steps import Watch
 
 POM = Path(__file__).with_name("kafka-pom.xml")
@@ -130,7 +130,10 @@ def _run(command: Sequence[str | Path], name: str, log: Path, watch: Watch, envi
     try:
         steps.run(command, f"Fetching the jars of Kafka with {name}", log, watch, env=environ)
     except StartError as error:
-        faults = _FAULT.findall(log.read_text(errors="replace"))
+        text = log.read_text(errors="replace")
+        if known_cause(text):
+            raise
+        faults = _FAULT.findall(text)
         raise UnreachableError(
             f"{name} could not fetch the jars of Kafka ({(faults or ['no reason given'])[0].strip()[:160]}); "
             f"check the network and the registry's settings, then try again (log: {log})."

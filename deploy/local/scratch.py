@@ -22,11 +22,12 @@ REPOSITORY_ROOT = Path(__file__).parents[2]
 
 def clear(folder: Path, *, keep_logs: bool = False) -> None:
     """Kill the servers whose pid files lie below the folder, then remove it, or all but its logs."""
-    for pid_file in folder.rglob("*.pid"):
-        identity = processes.read_pid_file(pid_file) if pid_file.parent.name != "data" else None
-        family = [identity, *processes.children(identity.pid)] if identity else []
-        for each in family:
-            processes.end(each, signal.SIGKILL, GRACE_S)
+    for pid_file in (*folder.glob("*.pid"), *folder.glob("*/*.pid")):
+        identity = processes.read_pid_file(pid_file)
+        if identity:
+            processes.end(identity, signal.SIGKILL, GRACE_S)
+        for helper in processes.working_in(pid_file.parent / "data", "postgres"):
+            processes.end(helper, signal.SIGKILL, GRACE_S)
     if not keep_logs:
         shutil.rmtree(folder, ignore_errors=True)
         return

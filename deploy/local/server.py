@@ -14,10 +14,9 @@ from typing import Any
 from deploy.local import processes
 from deploy.local.errors import StartError, explain
 from deploy.local.processes import Identity
-from deploy.local.steps import Watch
+from deploy.local.steps import Watch, tail
 
 POLL_S = 0.05
-TAIL_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -72,8 +71,7 @@ class Server:
 
     def ended(self) -> StartError:
         """Return the error that says why the server ended, from its log."""
-        tail = self.log.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
-        return StartError(f"{self.name} ended while it was starting: {explain(tail)} (log: {self.log}).")
+        return StartError(f"{self.name} ended while it was starting: {explain(tail(self.log))} (log: {self.log}).")
 
     def stop(self, number: signal.Signals, grace_s: float) -> None:
         """End the process with a signal, after `grace_s` seconds by force, and forget it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import threading
 import time
@@ -10,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deploy.local.errors import LocalStackError, StartError, StoppedError, UnreachableError
+from deploy.local.errors import LocalStackError, StartError, StoppedError, UnreachableError, explain
 
 POLL_S = 0.02
+TAIL_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,15 @@ def run(command: Sequence[str | Path], what: str, log: Path, watch: Watch, **pop
                 time.sleep(POLL_S)
         finally:
             if process.poll() is None:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
     if process.returncode:
-        raise StartError(f"{what} failed with exit code {process.returncode}; read {log}.")
+        raise StartError(f"{what} failed: {explain(tail(log))} (log: {log}).")
+
+
+def tail(log: Path) -> str:
+    """Return the end of a log."""
+    return log.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
 
 
 def _open(command: Sequence[str | Path], what: str, output: Any, popen: Mapping[str, Any]) -> subprocess.Popen[bytes]:
@@ -64,6 +72,7 @@ def _open(command: Sequence[str | Path], what: str, output: Any, popen: Mapping[
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            start_new_session=True,
             **popen,
         )
     except OSError as error:

@@ -1,102 +1,113 @@
-"""How a source is read: the one description that the producer and the backfill share, so that ids agree."""
+"""How a source is read: the one description that the producer and the backfill share, so that ids agree.
+
+Spark replaces bytes that are no UTF-8 by U+FFFD and rewrites line ends inside quotes, both in silence. So CSV in
+UTF-8 is read as ISO-8859-1, which keeps every byte, and turned back afterwards; the line end is told, not found.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
+from urllib.parse import unquote
 
 from schemas.job import Source
-from schemas.settings import SettingsError
 
 CORRUPT_COLUMN = "_corrupt_record"
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-# Spark's names of types whose text form is one and the same everywhere; `decimal(p,0)` is added below.
-_EXACT_IDS = frozenset({"string", "tinyint", "smallint", "int", "bigint", "date"})
-_SIZED_IDS = re.compile(r"(?:char|varchar)\(\d+\)|decimal\(\d+,0\)|string collate \S+", re.IGNORECASE)
-
-# Nothing is guessed from the text: `000123` and `1e5` stay what they are, and a line break inside quotes is text.
-_TEXT_ONLY = {
-    "csv": {"header": "true", "inferSchema": "false", "multiLine": "true", "quote": '"', "escape": '"'},
-    "json": {"primitivesAsString": "true", "multiLine": "true"},
-    "jsonl": {"primitivesAsString": "true", "multiLine": "false"},
+BYTES_ENCODING = "ISO-8859-1"
+_BOM = "\ufeff"
+# Spark's names of types whose text form is one and the same everywhere.
+_EXACT_IDS = re.compile(r"string|tinyint|smallint|int|bigint|(?:char|varchar)\(\d+\)|decimal\(\d+,0\)")
+_TEXT_FILES = frozenset({"csv", "json", "jsonl"})
+_BY_NAME = frozenset({"table", "iceberg"})
+# Options that exact text rests on: every column as text, no row dropped or nulled in silence.
+_SETTLED = {
+    "csv": """charset columnnameofcorruptrecord columnpruning encoding enforceschema header inferschema linesep mode
+        multiline preferdate schema singlevariantcolumn""".split(),
+    "json": """charset columnnameofcorruptrecord encoding inferschema mode multiline prefersdecimal
+        primitivesasstring singlevariantcolumn""".split(),
 }
-# What ids rest on; a job file may set any other option of the format.
-_FIXED = {"csv": {"inferSchema"}, "json": {"primitivesAsString", "multiLine"}, "jsonl": {"primitivesAsString"}}
+_SETTLED["jsonl"] = _SETTLED["json"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What to hand to Spark: `read.format(format).options(**options).load(path)`, or `read.table(table)`.
+def problems(source: Source) -> Iterator[str]:
+    """Name every field of a source that says something its format cannot honour, with its path in the job file."""
+    if source.format in _BY_NAME and source.path:
+        yield f"source.path: a {source.format} is read by its name; leave it out"
+    if source.format not in _BY_NAME and source.table:
+        yield f"source.table: {source.format} is read by its path; leave it out"
+    if source.encoding and source.format not in _TEXT_FILES:
+        yield f"source.encoding: {source.format} needs none; leave it out"
+    for option in source.options:
+        if option.lower() in _SETTLED.get(source.format, ()):
+            hint = "use source.encoding" if option.lower() in {"encoding", "charset"} else "leave it out"
+            yield f"source.options.{option}: is settled, so that text is read to the letter; {hint}"
 
-    `path` is None for a source that its options name (jdbc); `table` is None for all but tables.
+
+def is_utf8(encoding: str | None) -> bool:
+    """Tell whether this is UTF-8, by any of its names; None is."""
+    return encoding is None or encoding.lower().replace("_", "-") in {"utf-8", "utf8", "utf-8-sig"}
+
+
+def csv_options(source: Source, first_line: str | None) -> dict[str, str]:
+    """Options of Spark's CSV reader; `first_line` is the file's text up to its first line feed.
+
+    Every column is text. With UTF-8 each must be turned back: its ISO-8859-1 bytes are the UTF-8 text.
     """
-
-    format: str
-    options: dict[str, str]
-    path: str | None = None
-    table: str | None = None
-
-
-def reading(source: Source, folder: Path) -> Reading:
-    """Describe how Spark reads a source of a job file that lies in `folder`.
-
-    CSV and JSON are read as text only, quoted line breaks and all, in `source.encoding` (UTF-8 if absent).
-    Raises `SettingsError` naming each option or field that may not be set for this format.
-    """
-    if problems := _problems(source):
-        raise SettingsError("job file", problems)
-    if source.format in {"table", "iceberg"}:
-        return Reading(source.format, {}, table=source.table)
-    options = _TEXT_ONLY.get(source.format, {}) | _encoding(source) | _given(source)
-    spark_format = "json" if source.format == "jsonl" else source.format
-    return Reading(spark_format, options, path=resolve(source.path, folder) if source.path else None)
+    return {
+        "escape": '"',
+        **given_options(source),
+        "header": "true",
+        "inferSchema": "false",
+        "multiLine": "true",
+        "enforceSchema": "false",
+        "columnPruning": "false",
+        "mode": "PERMISSIVE",
+        "encoding": BYTES_ENCODING if is_utf8(source.encoding) else source.encoding or "",
+        "lineSep": _line_end(first_line),
+    }
 
 
-def resolve(path: str, folder: Path) -> str:
-    """Make a path of a job file absolute: relative ones start at the file's folder, those with a scheme stay."""
-    if _SCHEME.match(path) or path.startswith("/"):
-        return path
-    return str(folder.resolve() / path)
+def json_options(source: Source) -> dict[str, str]:
+    """Options of Spark's JSON reader: numbers and booleans stay the text they are in the file, `1e5` and `0.10`."""
+    options = given_options(source) | {
+        "primitivesAsString": "true",
+        "multiLine": str(source.format == "json").lower(),
+        "mode": "PERMISSIVE",
+    }
+    if not is_utf8(source.encoding):
+        # Spark finds lines by itself in UTF-8 only.
+        options |= {"encoding": source.encoding or "", "lineSep": "\n"}
+    return options
+
+
+def given_options(source: Source) -> dict[str, str]:
+    """The job file's own options, as the text that Spark takes."""
+    return {name: str(v).lower() if isinstance(v, bool) else str(v) for name, v in source.options.items()}
+
+
+def header_name(name: str, encoding: str | None) -> str:
+    """The true name of a CSV column: turned back into UTF-8 where it was read as bytes, without a byte-order mark."""
+    if is_utf8(encoding) and not name.isascii():
+        name = name.encode(BYTES_ENCODING, "replace").decode("utf-8", "replace")
+    return name.removeprefix(_BOM)
+
+
+def folder_columns(file: str) -> set[str]:
+    """Name the columns that are folders of a file (`day=...`): their text comes from the path, not from the file."""
+    return {unquote(part.partition("=")[0]) for part in file.split("/")[:-1] if "=" in part}
 
 
 def id_type_problem(type_name: str) -> str | None:
     """Say why a column of this Spark type (its `simpleString`) cannot be the id, or None.
 
-    An id becomes text by `CAST(id AS STRING)`, which must give the same text in every run: so text, whole
-    numbers and dates, but no floats (`1.0E10`), times (the zone decides), booleans, bytes or nested values.
+    An id becomes text by `CAST(id AS STRING)`, which must give the same text in every run: text and whole numbers
+    do; floats (`1.0E10`), times (the zone decides), booleans, bytes and nested values do not.
     """
-    if type_name in _EXACT_IDS or _SIZED_IDS.fullmatch(type_name):
+    if _EXACT_IDS.fullmatch(type_name):
         return None
-    return f"is of type {type_name}: an id must be text, a whole number or a date, so add a text column to the source"
+    return f"is {type_name}; ids are text or whole numbers: cast it first"
 
 
-def _problems(source: Source) -> list[str]:
-    fixed = {name.lower() for name in _FIXED.get(source.format, ())}
-    problems = [
-        f"source.options.{name}: may not be set for {source.format}, ids and prompts are read as exact text"
-        for name in source.options
-        if name.lower() in fixed
-    ]
-    if source.encoding and source.format not in {"csv", "json", "jsonl"}:
-        problems.append(f"source.encoding: format {source.format} has no encoding to set")
-    if source.options and source.format in {"table", "iceberg"}:
-        problems.append(f"source.options: format {source.format} takes none")
-    return problems
-
-
-def _encoding(source: Source) -> dict[str, str]:
-    if source.format not in _TEXT_ONLY:
-        return {}
-    if source.format == "jsonl" and source.encoding:
-        # Spark finds lines by itself in UTF-8 only.
-        return {"encoding": source.encoding, "lineSep": "\n"}
-    return {"encoding": source.encoding or "UTF-8"} if source.format == "csv" or source.encoding else {}
-
-
-def _given(source: Source) -> dict[str, str]:
-    return {name: _text(value) for name, value in source.options.items()}
-
-
-def _text(value: str | int | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _line_end(first_line: str | None) -> str:
+    # In UTF-16 the other half of a line feed or carriage return is a zero byte.
+    return "\r\n" if first_line and first_line.rstrip("\0").endswith("\r") else "\n"

@@ -44,8 +44,15 @@ def _identify_by_proc(pid: int) -> Identity | None:
         boot = PROC.joinpath("sys/kernel/random/boot_id").read_text().strip()
     except (OSError, ValueError, IndexError):
         return None
-    # A killed process shows as dead while its other threads still hold its ports and files.
-    return None if state in "ZX" and threads <= 1 else Identity(pid, f"{boot}/{ticks}")
+    return None if has_ended(state, threads) else Identity(pid, f"{boot}/{ticks}")
+
+
+def has_ended(state: str, threads: int) -> bool:
+    """Whether a process holds nothing any more.
+
+    A killed one shows as dead (Z or X) at once, while its other threads still hold its ports and files.
+    """
+    return state in "ZX" and threads <= 1
 
 
 def _identify_by_ps(pid: int) -> Identity | None:

@@ -112,6 +112,7 @@ def test_a_killed_kafka_keeps_what_it_acknowledged_and_comes_back_at_its_address
         server.kill()
         assert pid is not None
         assert gone(pid)
+        assert ports.is_free(int(servers.split(":")[1]))
         server.start()
         assert server.bootstrap_servers == servers
         assert len(consume(servers, "kept", 200)) == 200

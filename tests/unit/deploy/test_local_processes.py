@@ -31,6 +31,13 @@ def test_a_name_with_spaces_and_parentheses_does_not_shift_the_fields() -> None:
     assert processes.parse_stat(f"77 (a) b (c)) S {fields}") == ("S", "22")
 
 
+@pytest.mark.parametrize(
+    ("state", "threads", "ended"), [("S", 1, False), ("Z", 0, True), ("Z", 1, True), ("Z", 2, False), ("X", 1, True)]
+)
+def test_a_dead_process_has_ended_only_with_its_last_thread(state: str, threads: int, *, ended: bool) -> None:
+    assert processes.has_ended(state, threads) is ended
+
+
 def test_the_same_pid_with_another_start_time_is_another_process() -> None:
     me = processes.identify(os.getpid())
     assert me is not None

@@ -1,0 +1,41 @@
+"""Names of the columns that the producer adds to the source's own, and how a column is named safely."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as fn
+
+from schemas.sources import CORRUPT_COLUMN
+
+PREFIX = "__headrace_"
+ID = f"{PREFIX}id"
+PROMPT = f"{PREFIX}prompt"
+MODEL = f"{PREFIX}model"
+FINGERPRINT = f"{PREFIX}fingerprint"
+VALUE = f"{PREFIX}value"
+VERDICT = f"{PREFIX}verdict"
+TRUNCATED = f"{PREFIX}truncated"
+REPEATED = f"{PREFIX}repeated"
+# The one name that is public: routes ask for it.
+PROMPT_CHARS = "prompt_chars"
+CORRUPT = CORRUPT_COLUMN
+
+
+def column(name: str) -> Column:
+    """Name a column by its exact text, whatever characters it holds."""
+    return fn.col(f"`{name.replace('`', '``')}`")
+
+
+def text_of(name: str) -> str:
+    """Name the added column that holds a source column as cleaned text."""
+    return f"{PREFIX}text_{name}"
+
+
+def first_of(cases: Iterable[tuple[Column, Column]]) -> Column:
+    """Take the value of the first condition that holds; null if none does, or if there are none."""
+    chain: Column | None = None
+    for condition, value in cases:
+        chain = fn.when(condition, value) if chain is None else chain.when(condition, value)
+    return fn.lit(None) if chain is None else chain

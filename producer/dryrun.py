@@ -1,0 +1,73 @@
+"""Count what a run would do, and show a few prompts; nothing is published, nothing written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as fn
+
+from producer import columns as names
+from producer.columns import column
+from producer.counts import counted, judged_counts, publishable
+from producer.explain import spark_errors
+from producer.ledger import Ledger
+from producer.pipeline import judge
+from producer.run import Run
+
+_SAMPLES = 3
+# UTF-8 bytes a token: about 4 in English and code, 3 in Chinese; the interval takes in most tokenizers.
+_BYTES_PER_TOKEN = (2.5, 5.0)
+_SHOWN = (names.ID, names.MODEL, names.PROMPT)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run would publish; tokens are a guess from the text's size, as an interval."""
+
+    rows: int
+    prompt_chars: int
+    prompt_tokens: tuple[int, int]
+    samples: tuple[str, ...]
+
+
+def dry_run(spark: SparkSession, run: Run) -> Estimate:
+    """Read, judge and count all rows; raises a `ProducerError`. Kafka is not asked, Postgres only if incremental."""
+    looks_up = run.file.job.incremental and run.ledger.has_finished()
+    system = run.file.job.prompt.system or ""
+    with judge(spark, run) as judged, spark_errors():
+        rows, observation = counted(judged.rows)
+        sizes = _sizes(rows, system, run.ledger if looks_up else None)
+        samples = publishable(judged.rows).limit(_SAMPLES).select(*map(column, _SHOWN)).collect()
+    seen = observation.get
+    run.counts = judged_counts(seen, published=0, skipped=int(seen["passing"]) - sizes["rows"])
+    low, high = (int(sizes["bytes"] / size) for size in reversed(_BYTES_PER_TOKEN))
+    return Estimate(sizes["rows"], sizes["chars"], (low, high), tuple(_shown(row) for row in samples))
+
+
+def _sizes(rows: DataFrame, system: str, ledger: Ledger | None) -> Row:
+    """Add up rows, characters and bytes of what is not finished; system text counts in each row."""
+    prompt = column(names.PROMPT)
+    sized = rows.select(
+        column(names.ID),
+        column(names.FINGERPRINT),
+        (fn.length(prompt) + len(system)).cast("long").alias("chars"),
+        (fn.octet_length(prompt) + len(system.encode())).cast("long").alias("bytes"),
+    )
+    if ledger:
+        sized = sized.mapInArrow(ledger.unfinished, sized.schema)
+    total = sized.agg(
+        fn.count(fn.lit(1)).alias("rows"),
+        fn.coalesce(fn.sum("chars"), fn.lit(0)).alias("chars"),
+        fn.coalesce(fn.sum("bytes"), fn.lit(0)).alias("bytes"),
+    ).first()
+    assert total is not None
+    return total
+
+
+def _shown(row: Row) -> str:
+    """Show one prompt on a terminal: control characters, which could act there, are replaced."""
+    id_, model, prompt = (_CONTROL.sub("\ufffd", row[name] or "default") for name in _SHOWN)
+    return f"--- {id_} for model {model}, {len(prompt)} characters\n{prompt}"

@@ -1,0 +1,121 @@
+"""Read a table, clean it, make prompts, publish `<id, prompt>` to Kafka: `spark-submit producer/job.py --job FILE`.
+
+A relative path in the job file is local and starts at the folder of the job file. The last line on standard output,
+on failure too, is one JSON object: job, run, counts, seconds, exit code and the error, if there was one.
+Exit codes: 0 done, 1 the run failed, 2 wrong job file or settings, 3 stopped, 4 a service cannot be reached.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NoReturn
+
+from producer.arguments import parse
+from producer.dryrun import Estimate, dry_run
+from producer.errors import ProducerError, StoppedError
+from producer.pipeline import publish
+from producer.refusals import problems
+from producer.run import Run
+from producer.session import session
+from producer.settings import read_job, read_settings
+from schemas.settings import SettingsError
+from schemas.statuses import ExitCode
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the last line tells besides the counts."""
+
+    run: Run | None = None
+    exit_code: ExitCode = ExitCode.DONE
+    error: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out one start of the job and return its exit code."""
+    started = time.monotonic()
+    signal.signal(signal.SIGTERM, _stop)
+    outcome = Outcome()
+    try:
+        _carry_out(sys.argv[1:] if argv is None else argv, outcome)
+    except SettingsError as error:
+        _fail(outcome, ExitCode.WRONG_SETTINGS, error)
+    except ProducerError as error:
+        _fail(outcome, error.exit_code, error)
+    except KeyboardInterrupt:
+        _fail(outcome, ExitCode.STOPPED, StoppedError("stopped by the keyboard"))
+    except Exception as error:
+        _fail(outcome, ExitCode.FAILED, error)
+    _say(sys.stdout, last_line(outcome, time.monotonic() - started))
+    return outcome.exit_code
+
+
+def last_line(outcome: Outcome, seconds: float) -> str:
+    """Write the counts of a run, whatever became of it, as one line of JSON."""
+    run = outcome.run
+    line: dict[str, Any] = {"job": run.file.job.job if run else None, "run": run.id if run else None}
+    line |= asdict(run.counts) if run else {}
+    line |= outcome.extra
+    line |= {"seconds": round(seconds, 1), "exit": int(outcome.exit_code)}
+    if outcome.error is not None:
+        line["error"] = outcome.error
+    return json.dumps(line, ensure_ascii=False)
+
+
+def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
+    arguments = parse(argv)
+    settings = read_settings(os.environ)
+    file = read_job(arguments.job)
+    if refused := problems(file.job, arguments, settings.topics):
+        raise SettingsError(str(arguments.job), refused)
+    run = outcome.run = Run(file, settings, arguments)
+    spark = session(f"headrace producer {file.job.job}", settings.log.level)
+    try:
+        if arguments.dry_run:
+            outcome.extra = _show(dry_run(spark, run))
+        else:
+            publish(spark, run)
+    finally:
+        spark.stop()
+
+
+def _show(estimate: Estimate) -> dict[str, Any]:
+    for sample in estimate.samples:
+        _say(sys.stdout, sample)
+    return {
+        "dry_run": True,
+        "would_publish": estimate.rows,
+        "prompt_chars": estimate.prompt_chars,
+        "estimated_prompt_tokens": list(estimate.prompt_tokens),
+    }
+
+
+def _fail(outcome: Outcome, code: ExitCode, error: Exception) -> None:
+    known = isinstance(error, SettingsError | ProducerError)
+    outcome.exit_code = code
+    outcome.error = str(error) if known else f"{type(error).__name__}; LOG_LEVEL=DEBUG shows where"
+    if os.environ.get("LOG_LEVEL") == "DEBUG":
+        traceback.print_exception(error)
+    for line in outcome.error.splitlines():
+        _say(sys.stderr, f"producer: {line}")
+
+
+def _say(stream: Any, text: str) -> None:
+    stream.write(f"{text}\n")
+    stream.flush()
+
+
+def _stop(*_: object) -> NoReturn:
+    raise StoppedError("stopped by SIGTERM; rows that were acknowledged stay published: run again for the others")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Postgres: which rows have a finished result, and the record of the run. The one file that knows its driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import Connection
+from pyarrow import RecordBatch
+from pydantic import SecretStr
+
+from producer.columns import FINGERPRINT, ID
+from producer.counts import Counts
+from producer.errors import RunFailedError, UnreachableError, WrongJobError
+from producer.writer import Finished
+from schemas.job import Budget
+from schemas.statuses import JobState, Status
+
+_CLIENT: dict[str, Any] = {"connect_timeout": 10, "application_name": "headrace-producer"}
+
+_FINISHED = """
+SELECT asked.id
+FROM unnest(%(ids)s::text[], %(fingerprints)s::text[]) AS asked (id, fingerprint)
+JOIN headrace.results AS known ON known.job = %(job)s AND known.id = asked.id
+WHERE known.fingerprint = asked.fingerprint AND known.status = ANY (%(statuses)s)
+"""
+_ANY_FINISHED = "SELECT EXISTS (SELECT FROM headrace.results WHERE job = %s AND status = ANY (%s))"
+_STARTED = """
+INSERT INTO headrace.jobs (job, run, state, topic, budget_usd, budget_tokens) VALUES (%s, %s, %s, %s, %s, %s)
+"""
+_COUNTED = """
+UPDATE headrace.jobs
+SET read = %s, rejected = %s, deduplicated = %s, skipped = %s, published = %s, updated_at = now()
+WHERE job = %s AND run = %s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What the database knows of one job; small enough to travel to every task."""
+
+    url: SecretStr
+    job: str
+    retry_failed: bool = False
+
+    def has_finished(self) -> bool:
+        """Tell whether any row of the job is finished; raises when the database or its tables are not there."""
+        with self._connection() as connection:
+            row = connection.execute(_ANY_FINISHED, (self.job, self._statuses())).fetchone()
+            return bool(row and row[0])
+
+    def start(self, run: str, topic: str, budget: Budget) -> None:
+        """Record a run that begins to publish."""
+        usd = None if budget.usd is None else Decimal(str(budget.usd))
+        values = (self.job, run, str(JobState.RUNNING), topic, usd, budget.tokens)
+        with self._connection() as connection:
+            connection.execute(_STARTED, values)
+
+    def count(self, run: str, counts: Counts) -> None:
+        """Record what the run counted."""
+        told = (counts.read, counts.rejected, counts.deduplicated, counts.skipped, counts.published)
+        with self._connection() as connection:
+            connection.execute(_COUNTED, (*told, self.job, run))
+
+    @contextmanager
+    def finished(self) -> Iterator[Finished]:
+        """Open the look-up of one task: which of these ids, with these fingerprints, are finished."""
+        with self._connection() as connection:
+
+            def look_up(ids: Sequence[str], fingerprints: Sequence[str]) -> set[str]:
+                asked: dict[str, Any] = {"job": self.job, "statuses": self._statuses()}
+                asked |= {"ids": list(ids), "fingerprints": list(fingerprints)}
+                return {row[0] for row in connection.execute(_FINISHED, asked)}
+
+            yield look_up
+
+    def unfinished(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+        """Keep the rows without a finished result, for `mapInArrow`."""
+        with self.finished() as look_up:
+            for batch in batches:
+                ids = batch.column(ID).to_pylist()
+                done = look_up(ids, batch.column(FINGERPRINT).to_pylist())
+                yield batch.filter(pa.array([id_ not in done for id_ in ids], pa.bool_()))
+
+    def _statuses(self) -> list[str]:
+        return [str(Status.SUCCEEDED), *([] if self.retry_failed else [str(Status.FAILED)])]
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        try:
+            with psycopg.connect(self.url.get_secret_value(), autocommit=True, **_CLIENT) as connection:
+                yield connection
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+            raise WrongJobError(
+                "database: the tables of schema headrace are missing; run `headrace migrate`"
+            ) from None
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise WrongJobError(f"database: {_say(error)}; grant it to the user of DATABASE_URL") from None
+        except psycopg.OperationalError as error:
+            raise UnreachableError(f"database: {_say(error)}. Check DATABASE_URL and that the server is up") from None
+        except psycopg.Error as error:
+            raise RunFailedError(f"database: {_say(error)}") from None
+
+
+def _say(error: psycopg.Error) -> str:
+    return str(error).strip().splitlines()[0]

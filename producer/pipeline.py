@@ -1,0 +1,87 @@
+"""The main path: read, prepare, settle ids that repeat, publish, write what was rejected, check the sum."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from producer import duplicates, rejects, sink, writer
+from producer.counts import Counts, counted, judged_counts
+from producer.errors import RunFailedError
+from producer.explain import spark_errors
+from producer.prompts import prepare
+from producer.request import Request
+from producer.run import Judged, Run
+from producer.source import read
+
+
+def publish(spark: SparkSession, run: Run) -> None:
+    """Carry out one run; its counts are in `run.counts` as far as they are known, after an error too.
+
+    Raises a `ProducerError` that names the place and the next step.
+    """
+    job = run.file.job
+    exists = sink.check_topic(run.settings.kafka, job.prompts_topic)
+    looks_up = job.incremental and run.ledger.has_finished()
+    with judge(spark, run) as judged:
+        if not exists:
+            sink.make_topic(run.settings.kafka, job.prompts_topic, run.settings.topics.partitions)
+        run.ledger.start(run.id, job.prompts_topic, job.budget)
+        try:
+            _send(judged, run, looks_up)
+        finally:
+            run.ledger.count(run.id, run.counts)
+        _write_rejects(judged, run)
+    if problem := run.counts.imbalance():
+        raise RunFailedError(f"{problem}; the source may have changed while it was read: run again")
+
+
+def judge(spark: SparkSession, run: Run) -> Judged:
+    """Read and prepare all rows; of these only the search for repeated ids is run here.
+
+    The usual table has no repeated id; then nothing is shuffled and each row goes straight to the sink.
+    """
+    job = run.file.job
+    table = read(spark, run.file, run.arguments.limit)
+    request = Request.of(run.file, run.id, run.started)
+    rows = duplicates.unsettled(prepare(table, job, request))
+    repeated = duplicates.repeated_ids(table.rows, job.id).persist()
+    with spark_errors():
+        any_repeats = not repeated.isEmpty()
+    if any_repeats:
+        alone = prepare(replace(table, rows=duplicates.without(table.rows, job.id, repeated)), job, request)
+        shared = prepare(replace(table, rows=duplicates.only(table.rows, job.id, repeated)), job, request)
+        rows = duplicates.unsettled(alone).unionByName(duplicates.settled(shared, job.dedup))
+    return Judged(rows, table, cached=(repeated, table.rows))
+
+
+def _send(judged: Judged, run: Run, looks_up: bool) -> None:
+    """Publish; counts of an unfinished run hold what the tasks that did finish published."""
+    rows, observation = counted(judged.rows)
+    topic = run.file.job.prompts_topic
+    with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
+        tally = Path(folder) / "tally.json"
+        lookup = run.ledger.finished if looks_up else None
+        try:
+            with spark_errors():
+                writer.publish(rows, writer.Publication(run.settings.kafka, topic, tally, lookup))
+        finally:
+            delivered = writer.read_tally(tally)
+            run.counts = Counts(published=delivered.acked, skipped=delivered.skipped)
+    run.counts = judged_counts(observation.get, published=delivered.acked, skipped=delivered.skipped)
+
+
+def _write_rejects(judged: Judged, run: Run) -> None:
+    if not run.counts.rejected:
+        return
+    path = rejects.folder(run.file, run.id)
+    with spark_errors():
+        written = rejects.write(rejects.rejected(judged.rows, judged.table), path)
+    if written != run.counts.rejected:
+        raise RunFailedError(
+            f"{run.counts.rejected} rows were rejected, but {written} were written to {path}; "
+            "the source may have changed while it was read: run again"
+        )

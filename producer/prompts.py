@@ -1,0 +1,80 @@
+"""From a source row to its message: text, prompt, model and verdict, all of it column expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+from producer import columns as names
+from producer.columns import column, first_of, text_of
+from producer.errors import WrongJobError
+from producer.explain import first_line
+from producer.request import Request, fingerprint, message
+from producer.source import Table
+from producer.texts import cleaned, cut, is_overlong, sendable
+from producer.verdicts import verdict
+from schemas import template
+from schemas.job import Clean, Job, Route
+from schemas.text import clean_text
+
+
+def prepare(table: Table, job: Job, request: Request) -> DataFrame:
+    """Add to each row its id, prompt, model, fingerprint, message and verdict; raises `WrongJobError`."""
+    rows = table.rows.withColumns(_texts(job, table))
+    rows = rows.withColumn(names.PROMPT, rendered(job.prompt.template))
+    if job.routes:
+        rows = rows.withColumn(names.PROMPT_CHARS, fn.length(names.PROMPT))
+    rows = rows.withColumn(names.MODEL, _model(rows, job.routes))
+    rows = rows.withColumn(names.FINGERPRINT, fingerprint(column(names.MODEL), column(names.PROMPT), request))
+    rows = rows.withColumn(names.VALUE, message(request))
+    return rows.withColumn(names.VERDICT, verdict(job, corrupt=table.corrupt, lossy=table.lossy))
+
+
+def rendered(text: str) -> Column:
+    """Fill a template; null if a column is null. What a column holds is never read as a template again."""
+    parts = template.parse(text)
+    return fn.concat(
+        *(
+            column(text_of(part.name)) if isinstance(part, template.Column) else fn.lit(clean_text(part.text)[0])
+            for part in parts
+        )
+    )
+
+
+def _texts(job: Job, table: Table) -> dict[str, Column]:
+    """Make the id and every text column that a prompt or a rule of cleaning names."""
+    added = {names.ID: column(job.id).cast("string")}
+    overlong = fn.lit(False)
+    for name in sorted({*template.columns(job.prompt.template), *job.clean.columns}):
+        text = sendable(column(name).cast("string"))
+        if name in job.clean.columns:
+            text = cleaned(text, job.clean)
+            overlong |= fn.coalesce(is_overlong(text, job.clean), fn.lit(False))
+            text = cut(text, job.clean)
+        added[text_of(name)] = text
+    added[names.TRUNCATED] = overlong if _cuts(job.clean) else fn.lit(False)
+    return added
+
+
+def _cuts(rules: Clean) -> bool:
+    return rules.max_chars is not None and rules.on_overlong == "truncate"
+
+
+def _model(rows: DataFrame, routes: Iterable[Route]) -> Column:
+    """Take the model of the first route that holds; null, which is the worker's default, if none does."""
+    cases = [(_condition(rows, number, route), fn.lit(route.model)) for number, route in enumerate(routes)]
+    return first_of(cases).cast("string")
+
+
+def _condition(rows: DataFrame, number: int, route: Route) -> Column:
+    if route.when is None:
+        return fn.lit(True)
+    try:
+        condition = fn.expr(route.when)
+        rows.where(condition)
+    except PySparkException as error:
+        raise WrongJobError(f"job file: routes.{number}.when: {first_line(error)}") from error
+    return condition

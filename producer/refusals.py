@@ -1,0 +1,89 @@
+"""What a job file may say and this producer does not carry out: refused by name, never ignored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from producer.arguments import Arguments
+from schemas import sources, template, topics
+from schemas.job import Clean, Job
+from schemas.settings import TopicSettings
+from schemas.text import clean_text
+
+_LATER_SOURCES = frozenset({"delta", "iceberg", "jdbc"})
+
+
+def problems(job: Job, arguments: Arguments, names: TopicSettings) -> list[str]:
+    """Name every field that cannot be honoured, each with its place in the job file."""
+    return [
+        *_later(job, arguments),
+        *sources.problems(job.source),
+        *_clean(job.clean),
+        *_request(job),
+        *_topic(job, names),
+    ]
+
+
+def _later(job: Job, arguments: Arguments) -> Iterator[str]:
+    if job.source.format in _LATER_SOURCES:
+        yield f"source.format: {job.source.format} is not read yet; use parquet, csv, json, jsonl or table"
+    if job.target.format == "iceberg":
+        yield "target.format: iceberg is not written yet; use parquet or delta"
+    if job.lane != "realtime":
+        yield f"lane: {job.lane} is not carried out yet; use realtime"
+    if job.mode != "kafka":
+        yield f"mode: {job.mode} is not carried out yet; use kafka"
+    if job.priority != 0:
+        yield "priority: is not carried out yet; leave it out"
+    if "canary" in job.model_fields_set and not arguments.no_canary:
+        yield "canary: is not carried out yet; pass --no-canary to publish all rows at once"
+
+
+def _clean(clean: Clean) -> Iterator[str]:
+    rules = sorted(clean.model_fields_set - {"columns"})
+    if rules and not clean.columns:
+        yield f"clean.columns: names no column, so {', '.join(rules)} would do nothing"
+    if "on_overlong" in clean.model_fields_set and clean.max_chars is None:
+        yield "clean.on_overlong: says nothing without max_chars"
+
+
+def _request(job: Job) -> Iterator[str]:
+    if job.prompt.system and (problem := _system(job.prompt.system)):
+        yield f"prompt.system: {problem}"
+    for number, route in enumerate(job.routes):
+        if clean_text(route.model)[1]:
+            yield f"routes.{number}.model: holds U+0000 or a broken surrogate pair"
+    for name, value in job.params.items():
+        if not _is_json(value):
+            yield f"params.{name}: is no JSON value; write dates in quotes"
+
+
+def _system(text: str) -> str | None:
+    """System text is the same for every row: data of a row has no place in it."""
+    try:
+        named = template.columns(text)
+    except ValueError as error:
+        return str(error)
+    if not text.strip():
+        return "is blank; leave it out"
+    if not named:
+        return None
+    return f"names {{{min(named)}}}: columns belong in prompt.template; write {{{{ and }}}} for literal braces"
+
+
+def _topic(job: Job, names: TopicSettings) -> Iterator[str]:
+    topic = job.prompts_topic
+    if topic == names.dead_letters:
+        yield f"topic: {topic} is the topic of dead letters (DEAD_LETTER_TOPIC)"
+    elif not topics.subscribes_to(names.prompts, topic):
+        yield f"topic: no worker reads {topic}: PROMPTS_TOPIC is {names.prompts}"
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,52 @@
+"""One start of one job: what was asked for, the names it goes by, and what it has counted so far."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import TracebackType
+
+from pyspark.sql import DataFrame
+
+from producer.arguments import Arguments
+from producer.counts import Counts
+from producer.ledger import Ledger
+from producer.settings import JobFile, ProducerSettings
+from producer.source import Table
+
+
+@dataclass(slots=True)
+class Run:
+    """One run; only the driver's main thread touches it."""
+
+    file: JobFile
+    settings: ProducerSettings
+    arguments: Arguments
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    id: str = ""
+    counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        self.id = self.id or f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+    @property
+    def ledger(self) -> Ledger:
+        """The job's view of the database."""
+        return Ledger(self.settings.database.url, self.file.job.job, self.arguments.retry_failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """All rows of the source with message and verdict, and the table they came from; leaving it frees the cache."""
+
+    rows: DataFrame
+    table: Table
+    cached: tuple[DataFrame, ...] = ()
+
+    def __enter__(self) -> Judged:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        for rows in self.cached:
+            rows.unpersist()

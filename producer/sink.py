@@ -1,0 +1,151 @@
+"""Kafka: the topic, and messages whose acknowledgements are counted. The one file that knows its client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
+
+from producer.errors import DeliveryError, UnreachableError, WrongJobError
+from schemas import kafka, topics
+from schemas.settings import KafkaSettings
+
+# A task that Spark starts again asks for the broker first, so a dead one ends the run in 180 s and a few times 15 s.
+DELIVERY_SECONDS = 180
+_PROBE_SECONDS = 15
+_ADMIN_SECONDS = 20
+# Of one task, above which it waits for the broker; librdkafka's own limit is 1 GiB.
+_QUEUE_KIB = 65_536
+_MESSAGES_BETWEEN_POLLS = 1_000
+
+
+class Delivery:
+    """One producer of one task: hands messages over, waits when its queue is full, counts every report."""
+
+    def __init__(self, settings: KafkaSettings, topic: str) -> None:
+        """Connect; raises `DeliveryError` when no broker answers within 15 seconds."""
+        self.acked = 0
+        self.bytes = 0
+        self._sent = 0
+        self._failed: KafkaError | None = None
+        self._topic = topic
+        self._producer = Producer(_properties(settings))
+        try:
+            self._producer.list_topics(topic, timeout=_PROBE_SECONDS)
+        except KafkaException as error:
+            raise DeliveryError(_unanswered(settings, error)) from None
+
+    def send(self, key: str, value: bytes) -> None:
+        """Queue one message; raises `DeliveryError` once any message has failed for good."""
+        while True:
+            try:
+                self._producer.produce(self._topic, value, key, on_delivery=self._report)
+                break
+            except BufferError:
+                self._poll(1)
+            except KafkaException as error:
+                raise DeliveryError(self._shortfall(_say(error))) from None
+        self._sent += 1
+        self.bytes += len(value) + len(key.encode())
+        if not self._sent % _MESSAGES_BETWEEN_POLLS:
+            self._poll(0)
+
+    def finish(self) -> None:
+        """Wait until every message is reported on; raises `DeliveryError` unless all are acknowledged."""
+        deadline = time.monotonic() + DELIVERY_SECONDS + _PROBE_SECONDS
+        while self._producer.flush(1) and time.monotonic() < deadline:
+            self._raise_failure()
+        self._raise_failure()
+        if self.acked != self._sent:
+            raise DeliveryError(self._shortfall("no answer"))
+
+    def _report(self, error: KafkaError | None, _: object) -> None:
+        if error is None:
+            self.acked += 1
+        else:
+            self._failed = self._failed or error
+
+    def _poll(self, seconds: float) -> None:
+        self._producer.poll(seconds)
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._failed is not None:
+            raise DeliveryError(self._shortfall(self._failed.str()))
+
+    def _shortfall(self, why: str) -> str:
+        return (
+            f"kafka: topic {self._topic} acknowledged {self.acked} of a task's {self._sent} messages: {why}. "
+            "Run again when the broker answers: rows with a result are skipped, repeated messages do no harm"
+        )
+
+
+def check_topic(settings: KafkaSettings, topic: str) -> bool:
+    """Ask the broker for the topic before anything is read; tells whether it exists.
+
+    Raises `UnreachableError` within 20 s, and `WrongJobError` if the topic is compacted: a newer prompt of an id
+    would take the older one away unread.
+    """
+    admin = _admin(settings)
+    try:
+        if topic not in admin.list_topics(timeout=_ADMIN_SECONDS).topics:
+            return False
+        policy = _config(admin, topic).get("cleanup.policy", "")
+    except KafkaException as error:
+        raise UnreachableError(_unanswered(settings, error)) from None
+    if "compact" in policy:
+        raise WrongJobError(
+            f"topic {topic} is compacted (cleanup.policy={policy}): it would lose prompts; "
+            "set cleanup.policy=delete, or name another topic in the job file"
+        )
+    return True
+
+
+def make_topic(settings: KafkaSettings, topic: str, partitions: int) -> None:
+    """Make the prompts topic; one that another run has just made is as good. Raises `UnreachableError`."""
+    # -1 takes the broker's own default.replication.factor, which its operator has chosen.
+    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=dict(topics.PROMPTS_CONFIG))
+    # Held until the answer is there: a client that nobody holds is closed under its own request.
+    admin = _admin(settings)
+    made = admin.create_topics([wanted], operation_timeout=_ADMIN_SECONDS, request_timeout=_ADMIN_SECONDS)
+    try:
+        made[topic].result()
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise UnreachableError(f"kafka: topic {topic} could not be made: {_say(error)}") from None
+
+
+def _config(admin: AdminClient, topic: str) -> Mapping[str, str]:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        entries = admin.describe_configs([resource], request_timeout=_ADMIN_SECONDS)[resource].result()
+    except KafkaException as error:
+        # Who may write to a topic may not always read its settings; then its operator answers for them.
+        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return {}
+        raise
+    return {name: entry.value or "" for name, entry in entries.items()}
+
+
+def _admin(settings: KafkaSettings) -> AdminClient:
+    return AdminClient({**kafka.common(settings), "log_level": "0"})
+
+
+def _properties(settings: KafkaSettings) -> dict[str, str]:
+    ours = {"queue.buffering.max.kbytes": str(_QUEUE_KIB), "log_level": "2"}
+    if "message.timeout.ms" not in settings.producer_conf:
+        ours["delivery.timeout.ms"] = str(DELIVERY_SECONDS * 1000)
+    return {**ours, **kafka.producer(settings)}
+
+
+def _unanswered(settings: KafkaSettings, error: KafkaException) -> str:
+    return (
+        f"kafka: {settings.bootstrap_servers} gave no answer: {_say(error)}. "
+        "Check KAFKA_BOOTSTRAP_SERVERS and that the broker is up"
+    )
+
+
+def _say(error: KafkaException) -> str:
+    return str(error.args[0].str())

@@ -1,0 +1,143 @@
+"""Read the source table, every row of it: what cannot be read stays as a row that will be rejected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.types import StringType, StructField, StructType
+
+from producer import csvfiles
+from producer.columns import CORRUPT, PREFIX, PROMPT_CHARS, column
+from producer.errors import WrongJobError
+from producer.explain import first_line
+from producer.settings import JobFile
+from producer.verdicts import DETAIL, REASON
+from schemas import sources, template
+from schemas.job import Job, Source
+from schemas.settings import SettingsError
+
+# Types whose text form is not what their author would write.
+_NO_TEXT = frozenset({"array", "binary", "map", "struct", "variant", "void"})
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of the source, and what is known about how they were read.
+
+    `corrupt`: a column `_corrupt_record` holds the raw text of rows that could not be read.
+    `lossy`: bytes that are not of the encoding have become U+FFFD, which the encoding itself cannot hold.
+    """
+
+    rows: DataFrame
+    corrupt: bool = False
+    lossy: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        """The source's own columns, without the one for unreadable text."""
+        return [name for name in self.rows.columns if not (self.corrupt and name == CORRUPT)]
+
+
+def read(spark: SparkSession, file: JobFile, limit: int | None) -> Table:
+    """Open the source, keep the rows of `where`, check the columns that the job names; nothing is run yet.
+
+    Rows that could not be read pass `where`, since nothing is known about them. Raises `WrongJobError`.
+    """
+    try:
+        table = _opened(spark, file)
+    except PySparkException as error:
+        raise WrongJobError(_problem(file, error)) from error
+    table = _kept(table, file.job.source.where)
+    _check_columns(file.job, table)
+    return replace(table, rows=table.rows.limit(limit).persist()) if limit else table
+
+
+def _opened(spark: SparkSession, file: JobFile) -> Table:
+    source = file.job.source
+    if source.format == "table":
+        return Table(spark.table(source.table or ""))
+    path = file.locate(source.path or "")
+    if source.format == "csv":
+        return _csv(spark, source, path)
+    if source.format in {"json", "jsonl"}:
+        return _json(spark, source, path)
+    return Table(spark.read.options(**sources.given_options(source)).parquet(path))
+
+
+def _csv(spark: SparkSession, source: Source, path: str) -> Table:
+    rows = csvfiles.read(spark, source, path)
+    return Table(rows, corrupt=True, lossy=not sources.is_utf8(source.encoding))
+
+
+def _json(spark: SparkSession, source: Source, path: str) -> Table:
+    reader = spark.read.options(**sources.json_options(source))
+    fields = [field for field in reader.json(path).schema.fields if field.name != CORRUPT]
+    schema = StructType([*fields, StructField(CORRUPT, StringType())])
+    return Table(reader.schema(schema).json(path), corrupt=True, lossy=not sources.is_utf8(source.encoding))
+
+
+def _kept(table: Table, where: str | None) -> Table:
+    if where is None:
+        return table
+    try:
+        condition = fn.expr(where)
+        if table.corrupt:
+            condition |= column(CORRUPT).isNotNull()
+        return replace(table, rows=table.rows.where(condition))
+    except PySparkException as error:
+        raise WrongJobError(f"source.where: {first_line(error)}") from error
+
+
+def _problem(file: JobFile, error: PySparkException) -> str:
+    source = file.job.source
+    match error.getCondition():
+        case "PATH_NOT_FOUND":
+            return f"source.path: {file.locate(source.path or '')} does not exist"
+        case "TABLE_OR_VIEW_NOT_FOUND":
+            return f"source.table: {source.table} does not exist"
+        case "UNABLE_TO_INFER_SCHEMA":
+            return f"source.path: {file.locate(source.path or '')} holds no {source.format} file"
+    return f"source: {first_line(error)}"
+
+
+def _check_columns(job: Job, table: Table) -> None:
+    known = set(table.columns)
+    problems = [
+        f"{place}: the source has no column {name}; it has {', '.join(sorted(known))}"
+        for place, name in _named(job)
+        if name not in known
+    ]
+    if not problems:
+        problems = [*_types(job, table), *_taken(job, known)]
+    if problems:
+        raise SettingsError("job file", problems)
+
+
+def _named(job: Job) -> list[tuple[str, str]]:
+    texts = sorted(template.columns(job.prompt.template))
+    return [
+        ("id", job.id),
+        *(("prompt.template", name) for name in texts),
+        *(("clean.columns", name) for name in job.clean.columns),
+    ]
+
+
+def _types(job: Job, table: Table) -> list[str]:
+    kinds = {name: table.rows.select(column(name)).schema[0].dataType for _, name in _named(job)}
+    problems = [
+        f"{place}: column {name} is {kinds[name].simpleString()}; make it text first"
+        for place, name in _named(job)[1:]
+        if kinds[name].typeName() in _NO_TEXT
+    ]
+    if problem := sources.id_type_problem(kinds[job.id].simpleString()):
+        problems.insert(0, f"id: column {job.id} {problem}")
+    return problems
+
+
+def _taken(job: Job, known: set[str]) -> list[str]:
+    ours = {REASON, DETAIL, *([PROMPT_CHARS] if job.routes else [])}
+    taken = sorted(name for name in known if name in ours or name.startswith(PREFIX))
+    return [f"source: column {name} has a name that the producer adds; rename it" for name in taken]

@@ -1,0 +1,109 @@
+"""Why a row is not published: one verdict a row, the first reason that holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from pyspark.sql import Column
+from pyspark.sql import functions as fn
+
+from producer.columns import CORRUPT, ID, VALUE, column, first_of, text_of
+from producer.texts import WHITE_SPACE, is_blank, is_overlong
+from schemas import template
+from schemas.job import Job
+from schemas.message import MAX_ID_BYTES
+from schemas.text import REPLACEMENT
+from schemas.topics import MAX_MESSAGE_BYTES
+
+REASON = "reject_reason"
+DETAIL = "reject_detail"
+
+
+class Reject(StrEnum):
+    """The closed list of reasons; `reject_reason` in the table of rejected rows."""
+
+    UNREADABLE_ROW = "unreadable_row"
+    NULL_ID = "null_id"
+    INVALID_ID = "invalid_id"
+    NULL_COLUMN = "null_column"
+    INVALID_TEXT = "invalid_text"
+    TOO_SHORT = "too_short"
+    TOO_LONG = "too_long"
+    BLANK_PROMPT = "blank_prompt"
+    MESSAGE_TOO_LARGE = "message_too_large"
+    CONFLICTING_ID = "conflicting_id"
+
+
+def verdict(job: Job, *, corrupt: bool, lossy: bool) -> Column:
+    """Judge a prepared row: a struct of reason and detail, or null if it may be published.
+
+    A prompt is blank when every column that the template names is blank: then nothing of the row is in it.
+    """
+    named = sorted(template.columns(job.prompt.template))
+    checks = [
+        *([(column(CORRUPT).isNotNull(), reject(Reject.UNREADABLE_ROW))] if corrupt else []),
+        (column(ID).isNull(), reject(Reject.NULL_ID)),
+        *_ids(lossy),
+        *((column(text_of(name)).isNull(), reject(Reject.NULL_COLUMN, name)) for name in named),
+        *((_is_broken(name, lossy), reject(Reject.INVALID_TEXT, name)) for name in _texts(job)),
+        *_lengths(job),
+        (_all(is_blank(column(text_of(name))) for name in named), reject(Reject.BLANK_PROMPT)),
+        (_size() > MAX_MESSAGE_BYTES, _too_large()),
+    ]
+    return first_of(checks)
+
+
+def reject(reason: Reject, detail: str | Column | None = None) -> Column:
+    """Make a verdict; the detail names columns, lengths and sizes, never what a row says."""
+    text = detail if isinstance(detail, Column) else fn.lit(detail)
+    return fn.struct(fn.lit(str(reason)).alias("reason"), text.cast("string").alias("detail"))
+
+
+def _ids(lossy: bool) -> Iterable[tuple[Column, Column]]:
+    """Say of an id what `schemas.message.id_problem` says of it."""
+    id_ = column(ID)
+    yield _is_broken(ID, lossy), reject(Reject.INVALID_ID, "is not of the file's encoding")
+    yield id_ == "", reject(Reject.INVALID_ID, "is empty")
+    yield id_ != fn.btrim(id_, fn.lit(WHITE_SPACE)), reject(Reject.INVALID_ID, "has surrounding white space")
+    yield id_.contains("\0"), reject(Reject.INVALID_ID, "holds U+0000")
+    yield fn.octet_length(id_) > MAX_ID_BYTES, reject(Reject.INVALID_ID, f"is longer than {MAX_ID_BYTES} bytes")
+
+
+def _texts(job: Job) -> list[str]:
+    return sorted({*template.columns(job.prompt.template), *job.clean.columns})
+
+
+def _is_broken(name: str, lossy: bool) -> Column:
+    """Tell whether the column's bytes were no text; as source text, since cleaning could hide it."""
+    text = column(name).cast("string")
+    return text.contains(REPLACEMENT) if lossy else ~fn.is_valid_utf8(text)
+
+
+def _lengths(job: Job) -> Iterable[tuple[Column, Column]]:
+    rules = job.clean
+    for name in sorted(set(rules.columns)):
+        text = column(text_of(name))
+        detail = fn.concat(fn.lit(f"{name}: "), fn.length(text), fn.lit(" characters"))
+        yield fn.length(text) < rules.min_chars, reject(Reject.TOO_SHORT, detail)
+        if rules.on_overlong == "reject":
+            yield is_overlong(text, rules), reject(Reject.TOO_LONG, detail)
+
+
+def _size() -> Column:
+    """Bytes of key and value; headers are none."""
+    return fn.octet_length(column(ID)) + fn.octet_length(column(VALUE))
+
+
+def _too_large() -> Column:
+    return reject(
+        Reject.MESSAGE_TOO_LARGE,
+        fn.concat(_size(), fn.lit(f" bytes, where {MAX_MESSAGE_BYTES} are allowed")),
+    )
+
+
+def _all(conditions: Iterable[Column]) -> Column:
+    result = fn.lit(True)
+    for condition in conditions:
+        result &= condition
+    return result

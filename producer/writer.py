@@ -1,0 +1,124 @@
+"""Publish rows as a Spark data source: one Kafka client a task, Arrow batches in, an exact sum out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyarrow import RecordBatch
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+
+from producer.columns import FINGERPRINT, ID, VALUE, column
+from producer.sink import Delivery
+from schemas.settings import KafkaSettings
+
+_FORMAT = "headrace_prompts"
+
+# Tells which of these ids, with these fingerprints, have a finished result.
+Finished = Callable[[Sequence[str], Sequence[str]], set[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """All that a task needs to publish its rows; it travels pickled, so no secret shows in a plan or an option.
+
+    `tally`: a file of the driver that receives the sum of the tasks; Spark calls `commit` in a process apart.
+    """
+
+    kafka: KafkaSettings
+    topic: str
+    tally: Path
+    finished: Callable[[], AbstractContextManager[Finished]] | None = None
+
+
+@dataclass(frozen=True)
+class Delivered(WriterCommitMessage):
+    """What tasks did that succeeded; `bytes` are those of keys and values."""
+
+    rows: int = 0
+    skipped: int = 0
+    acked: int = 0
+    bytes: int = 0
+
+
+class PromptsWriter(DataSourceArrowWriter):
+    """Publishes each task's rows and lets the task fail unless the broker acknowledged all of them.
+
+    A task that is run again publishes its rows again; only the try that succeeded is counted.
+    """
+
+    def __init__(self, publication: Publication) -> None:
+        self._publication = publication
+
+    def write(self, iterator: Iterator[RecordBatch]) -> Delivered:
+        """Publish the batches of one task; raises `DeliveryError`."""
+        lookup = self._publication.finished
+        delivery = Delivery(self._publication.kafka, self._publication.topic)
+        rows = skipped = 0
+        with lookup() if lookup else nullcontext(_none) as finished:
+            for batch in iterator:
+                rows += batch.num_rows
+                skipped += _send(batch, delivery, finished)
+        delivery.finish()
+        return Delivered(rows, skipped, delivery.acked, delivery.bytes)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Leave the sum of all tasks for the driver."""
+        _write_tally(self._publication.tally, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Leave the sum of the tasks that succeeded for the driver."""
+        _write_tally(self._publication.tally, messages)
+
+
+def publish(rows: DataFrame, publication: Publication) -> None:
+    """Publish id and message of each row; `read_tally` tells what came of it, after a failure too."""
+    rows.sparkSession.dataSource.register(_data_source(publication))
+    sent = rows.select(column(ID), column(FINGERPRINT), column(VALUE).cast("binary").alias(VALUE))
+    sent.write.format(_FORMAT).mode("append").save()
+
+
+def read_tally(path: Path) -> Delivered:
+    """Read what the tasks that succeeded did; zeros if Spark never came to its end."""
+    text = path.read_text() if path.exists() else ""
+    return Delivered(**json.loads(text)) if text else Delivered()
+
+
+def _data_source(publication: Publication) -> type[DataSource]:
+    class Prompts(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return _FORMAT
+
+        def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
+            return PromptsWriter(publication)
+
+    return Prompts
+
+
+def _send(batch: RecordBatch, delivery: Delivery, finished: Finished) -> int:
+    """Hand over the rows of a batch that have no finished result; tell how many were skipped."""
+    ids = batch.column(ID).to_pylist()
+    done = finished(ids, batch.column(FINGERPRINT).to_pylist())
+    skipped = 0
+    for id_, value in zip(ids, batch.column(VALUE).to_pylist(), strict=True):
+        if id_ in done:
+            skipped += 1
+        else:
+            delivery.send(id_, value)
+    return skipped
+
+
+def _none(_: Sequence[str], __: Sequence[str]) -> set[str]:
+    return set()
+
+
+def _write_tally(path: Path, messages: Sequence[WriterCommitMessage | None]) -> None:
+    done = [message for message in messages if isinstance(message, Delivered)]
+    names = ("rows", "skipped", "acked", "bytes")
+    path.write_text(json.dumps({name: sum(getattr(message, name) for message in done) for name in names}))

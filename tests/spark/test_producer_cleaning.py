@@ -1,0 +1,135 @@
+"""Rules of cleaning, each beside what it does to text."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
+
+from producer import columns as names
+from producer.texts import WHITE_SPACE, cleaned, sendable
+from schemas.job import Clean
+from schemas.text import clean_text
+from tests.spark.producing import body, judged_texts, reason, texts_frame
+
+pytestmark = pytest.mark.spark
+
+MANY = settings(max_examples=3, deadline=None, suppress_health_check=[*HealthCheck], derandomize=True, database=None)
+Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
+
+
+def clean(spark: SparkSession, texts: list[str | None], **rules: Any) -> list[str | None]:
+    frame = texts_frame(spark, texts)
+    return [row[0] for row in frame.select(cleaned(fn.col("text"), Clean(columns=["text"], **rules))).collect()]
+
+
+def test_white_space_is_what_python_strips() -> None:
+    assert "".join(char for char in map(chr, range(0x110000)) if char.isspace()) == WHITE_SPACE
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("plain", "plain"),
+        ("<p class='a'>one</p><p>two</p>", "one\ntwo\n"),
+        ("a<br>b<BR/>c", "a\nb\nc"),
+        ("<b>bo</b>ld", "bold"),
+        ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
+        ("a &lt;b&gt; &amp;amp; &quot;c&quot; &eacute; &#233; &#xE9; &#127881;", 'a <b> &amp; "c" é é é 🎉'),
+        ("<script>alert('<b>')</script >x<style>p{}</style>y<!-- <b>no</b> -->z", "xyz"),
+        ("shown<script>never closed <b>", "shown"),
+        ("<!DOCTYPE html><?xml?>x", "x"),
+        ("&#1114112; stays", "&#1114112; stays"),
+        ("&#0;", "\ufffd"),
+        ("fish & chips &nosuch;", "fish & chips &nosuch;"),
+        ("<a <b>x", "<a x"),
+        (None, None),
+    ],
+)
+def test_html_leaves_its_text(spark: SparkSession, html: str | None, text: str | None) -> None:
+    assert clean(spark, [html], strip_html=True) == [text]
+
+
+def test_hostile_html_takes_no_more_than_linear_time(spark: SparkSession) -> None:
+    hostile: list[str | None] = ["<!--" * 200_000, "<script " * 100_000, "<a" * 400_000, "&#" * 400_000]
+    cleaned_texts = clean(spark, hostile, strip_html=True)
+
+    assert cleaned_texts == ["", "", "<a" * 400_000, "&#" * 400_000]
+
+
+def test_white_space_collapses_whatever_its_kind(spark: SparkSession) -> None:
+    messy = f" \u3000a{WHITE_SPACE}b\tc\n"
+    assert clean(spark, [messy, None, " \n "], collapse_whitespace=True) == ["a b c", None, ""]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+def test_the_normal_form_is_unicodes(spark: SparkSession, form: Form) -> None:
+    @MANY
+    @given(st.lists(st.text(st.characters(exclude_categories=["Cs", "Cn"])), min_size=50, max_size=200))
+    def agrees(texts: list[str]) -> None:
+        some: list[str | None] = [
+            *texts,
+            "e\u0301",
+            "ﬁ",
+            "Å",
+            "한글",
+            "\u1100\u1161",
+            "a\u0323\u0307",
+            "🎉",
+            "ascii",
+            None,
+        ]
+        expected = [text and unicodedata.normalize(form, text) for text in some]
+        assert clean(spark, some, normalize=form) == expected
+
+    agrees()
+
+
+def test_nul_becomes_the_replacement_character(spark: SparkSession) -> None:
+    texts: list[str | None] = ["\0", "a\0\0b", "", "clean", None]
+    found = [row[0] for row in texts_frame(spark, texts).select(sendable(fn.col("text"))).collect()]
+
+    assert found == [text if text is None else clean_text(text)[0] for text in texts]
+
+
+def test_a_cut_falls_between_code_points_and_is_counted(spark: SparkSession, tmp_path: Path) -> None:
+    family = "12345678\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    rows = [("1", "123456789🎉tail"), ("2", family), ("3", "1234567890"), ("4", "short")]
+    found = {
+        row[names.ID]: row
+        for row in judged_texts(spark, tmp_path, rows, clean={"columns": ["text"], "max_chars": 10})
+    }
+
+    assert {id_: body(row)["prompt"] for id_, row in found.items()} == {
+        "1": "123456789🎉",
+        "2": "12345678\U0001f468\u200d",
+        "3": "1234567890",
+        "4": "short",
+    }
+    assert [id_ for id_, row in found.items() if row[names.TRUNCATED]] == ["1", "2"]
+
+
+def test_overlong_and_short_text_is_rejected_by_length(spark: SparkSession, tmp_path: Path) -> None:
+    rules = {"columns": ["text"], "strip_html": True, "min_chars": 2, "max_chars": 4, "on_overlong": "reject"}
+    rows = [("1", "🎉" * 5), ("2", "<b>a</b>"), ("3", "<i>four</i>"), ("4", "ab")]
+    found = {row[names.ID]: row for row in judged_texts(spark, tmp_path, rows, clean=rules)}
+
+    assert {id_: reason(row) for id_, row in found.items()} == {
+        "1": "too_long",
+        "2": "too_short",
+        "3": None,
+        "4": None,
+    }
+    assert found["1"][names.VERDICT]["detail"] == "text: 5 characters"
+
+
+def test_columns_that_no_rule_names_stay_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
+    (row,) = judged_texts(spark, tmp_path, [("1", "  <b> a  b ")])
+
+    assert body(row)["prompt"] == "  <b> a  b "

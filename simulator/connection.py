@@ -136,11 +136,7 @@ class Connection(asyncio.Protocol):
             self._idle_timer = None
         timeout_s = self._service.script.idle_timeout_s
         if timeout_s is not None and self._exchange is None:
-            self._idle_timer = asyncio.get_running_loop().call_later(timeout_s, self._close_idle)
-
-    def _close_idle(self) -> None:
-        if self._exchange is None:
-            self._transport.close()
+            self._idle_timer = asyncio.get_running_loop().call_later(timeout_s, self._transport.close)
 
     def _reset(self) -> None:
         sock = self._transport.get_extra_info("socket")

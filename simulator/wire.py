@@ -87,6 +87,9 @@ class RequestReader:
     def _check_head(self) -> None:
         if self._buffer and self._buffer[0] not in _FIRST_BYTES:
             raise BadRequestError(400, "The bytes are not HTTP/1.x; this endpoint speaks no TLS")
+        self._check_head_size()
+
+    def _check_head_size(self) -> None:
         if len(self._buffer) > MAX_HEAD:
             raise BadRequestError(431, "The head of the request is above 64 KiB")
 
@@ -140,16 +143,13 @@ class RequestReader:
             raise BadRequestError(400, "The size line of a chunk is too long")
 
     def _end_chunks(self, line_end: int, body: bytes) -> bool:
-        if self._buffer[line_end : line_end + 4] == b"\r\n\r\n":
-            end = line_end + 4
-        else:
-            trailers = self._buffer.find(b"\r\n\r\n", line_end)
-            if trailers < 0:
-                return False
-            end = trailers + 4
+        end = self._buffer.find(b"\r\n\r\n", line_end)
+        if end < 0:
+            self._check_head_size()
+            return False
         if self._head is not None:
             self._head.body = body
-        del self._buffer[:end]
+        del self._buffer[: end + 4]
         return True
 
 

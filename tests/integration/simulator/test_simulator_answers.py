@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.integration.simulator.client import (
     raw,
     receive,
     request_bytes,
+    until,
 )
 from tests.simulated import Simulated
 
@@ -82,6 +84,25 @@ def test_pipelined_requests_are_answered_in_order(sim: Simulated) -> None:
     assert healthy.json == {"status": "ok"}
 
 
+def test_an_answer_waits_for_its_turn_behind_one_the_client_has_not_read(sim: Simulated) -> None:
+    slow = {"bytes": 20, "every_ms": 50, "from": "head"}
+    sim.set_script([{"match": {"ids": ["big"]}, "content_chars": 8_000_000}, {"body": "0123456789", "trickle": slow}])
+    with connect(sim) as sock:
+        sock.sendall(request_bytes(row="big") + request_bytes())
+        until(lambda: sim.stats()["in_flight"] == 1)
+        big, small = pipelined(sock, b"", b"")
+    assert len(big.said) == 8_000_000
+    assert small.body == b"0123456789"
+
+
+def test_a_client_that_pipelines_without_end_is_held_back(sim: Simulated) -> None:
+    sim.set_script([{"hang": True}])
+    with connect(sim) as sock:
+        sock.settimeout(1)
+        with pytest.raises(TimeoutError):
+            sock.sendall(request_bytes() * 300_000)
+
+
 def test_a_connection_is_kept_until_the_client_asks_to_close(sim: Simulated) -> None:
     with connect(sim) as sock:
         for at in range(50):
@@ -105,6 +126,7 @@ def test_chunked_requests_and_expect_continue_are_read(sim: Simulated) -> None:
 def test_a_body_above_64_mib_is_a_413_the_client_can_read(sim: Simulated) -> None:
     with connect(sim) as sock:
         sock.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 67108865\r\n\r\n")
+        time.sleep(0.2)
         sock.sendall(b"x" * 1_000_000)
         assert receive(sock).status == 413
 

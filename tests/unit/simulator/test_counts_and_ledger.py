@@ -45,10 +45,12 @@ def test_ids_above_the_bound_are_counted_together_and_trusted_for_their_attempt(
     stats = Stats(max_ids=2)
     assert [stats.begin(row, 7) for row in ("a", "b", "c", "c", "a")] == [1, 1, 7, 7, 2]
     assert stats.begin("d", None) == 1
-    stats.bill("c")
+    for _ in range(2):
+        stats.bill("c")
     shown = stats.shown(with_ids=True)
-    assert (shown["overflow"], shown["distinct_ids"], shown["billed"]) == (3, 2, 1)
+    assert (shown["overflow"], shown["distinct_ids"], shown["billed"]) == (3, 2, 2)
     assert shown["ids"].keys() == {"a", "b"}
+    assert shown["duplicate_bills"] == 0
 
 
 def test_each_entry_is_one_line_that_is_appended(tmp_path: Path) -> None:

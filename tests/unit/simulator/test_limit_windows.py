@@ -82,6 +82,8 @@ def test_a_bucket_begins_full_and_refills_at_its_rate() -> None:
     assert window.wait(0, 1) == 1
     assert window.wait(0.25, 1) == 0.75
     assert window.wait(100, 3) == 0
+    window.take(100, 3)
+    assert window.wait(100, 1) == 1
 
 
 def test_a_cost_above_the_whole_bucket_waits_for_a_full_one() -> None:

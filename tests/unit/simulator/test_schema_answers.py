@@ -93,6 +93,7 @@ def test_a_filled_schema_is_valid_and_repeats(schema: dict[str, Any], seed: str)
     [
         TREE,
         LINKED,
+        {"type": "object", "properties": {"next": {"$ref": "#"}}},
         {"type": "array", "items": {"enum": [1, 2, 3]}, "minItems": 3, "uniqueItems": True},
         {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "minItems": 2},
         {

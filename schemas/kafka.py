@@ -36,3 +36,33 @@ def producer(kafka: KafkaSettings) -> dict[str, str]:
         "partitioner": PARTITIONER,
         "message.max.bytes": str(MAX_MESSAGE_BYTES + _FRAMING_BYTES),
     }
+
+
+def consumer(kafka: KafkaSettings, group: str) -> dict[str, str]:
+    """Properties of a worker's consumer: it starts at the earliest message and commits only what it is told to.
+
+    Prefetched messages are bounded in bytes over all partitions. With `group.protocol=consumer` the broker assigns
+    partitions, and the classic protocol's own properties must be absent.
+    """
+    protocol = kafka.consumer_conf.get("group.protocol", "classic")
+    classic = {"partition.assignment.strategy": "cooperative-sticky", "session.timeout.ms": "30000"}
+    return {
+        **(classic if protocol == "classic" else {}),
+        "queued.max.messages.kbytes": "16384",
+        "queued.min.messages": "2000",
+        "fetch.max.bytes": str(16 * 1024 * 1024),
+        "fetch.message.max.bytes": str(MAX_MESSAGE_BYTES + _FRAMING_BYTES),
+        # The default of 1 s would starve a fast fleet each time the small queue above is full.
+        "fetch.queue.backoff.ms": "20",
+        "fetch.wait.max.ms": "100",
+        # How soon a new topic that the expression matches is noticed.
+        "topic.metadata.refresh.interval.ms": "5000",
+        "metadata.max.age.ms": "10000",
+        **kafka.consumer_conf,
+        **common(kafka),
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": "false",
+        "enable.auto.offset.store": "false",
+        "allow.auto.create.topics": "false",
+    }

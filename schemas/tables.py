@@ -22,6 +22,8 @@ from sqlalchemy.types import UserDefinedType
 from schemas.statuses import Billed, JobState, Reason, Status
 
 SCHEMA = "headrace"
+# The newest migration: what a worker needs to find.
+REVISION = "0001"
 # How long a claim holds without being renewed, on the database's clock, and how often its owner renews it.
 LEASE_SECONDS = 60
 RENEW_SECONDS = 20

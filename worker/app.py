@@ -1,0 +1,193 @@
+"""The composition root: the only place that makes adapters; start-up, signals and the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import time
+from collections.abc import Coroutine, Mapping
+
+import httpx
+
+from schemas import kafka
+from schemas.statuses import ExitCode
+from schemas.tables import RENEW_SECONDS
+from worker.asking import Asker
+from worker.consumer import KafkaSource
+from worker.core.batch import BatchRule
+from worker.dead_letters import KafkaDeadLetters
+from worker.drain import drain
+from worker.endpoint import HttpEndpoint, endpoint_name, make_client
+from worker.errors import StopAskedError, StoreUnavailableError, WrongSettingsError
+from worker.gate import Gate
+from worker.health import HealthServer
+from worker.leases import Leases
+from worker.loop import Bounds, Loop, Parts
+from worker.metrics import Metrics
+from worker.settings import WorkerSettings
+from worker.startup import wait_for_database, wait_for_kafka
+from worker.store import PostgresStore
+from worker.upstreams import Upstream, Upstreams
+from worker.vitals import Vitals
+from worker.watch import KafkaWatch
+from worker.writer import Writer
+
+log = logging.getLogger(__name__)
+
+_VITALS_SECONDS = 1.0
+_DATABASE_SECONDS = 5.0
+_jitter = random.SystemRandom().random
+
+
+class App:
+    """One worker process; make it inside the running event loop."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        fleet, name = settings.fleet, settings.worker
+        self._settings = settings
+        self._clients = {alias: make_client(m.timeouts, fleet.transport) for alias, m in settings.models.items()}
+        self._upstreams = make_upstreams(settings, self._clients)
+        self._metrics = Metrics(self._upstreams, max(model.timeouts.read for model in settings.models.values()))
+        self._store = PostgresStore(settings.database, name)
+        self._watch = KafkaWatch(kafka.common(settings.kafka))
+        self._source = KafkaSource(
+            kafka.consumer(settings.kafka, fleet.group), settings.topics.prompts, self._metrics, self._watch
+        )
+        self._letters = KafkaDeadLetters(
+            kafka.producer(settings.kafka), settings.topics.dead_letters, fleet.group, name
+        )
+        self._writer = Writer(self._store, BatchRule(), self._metrics, _jitter)
+        self._leases = Leases(self._store, RENEW_SECONDS)
+        self._loop = Loop(self._parts(), Bounds.of(fleet.max_in_flight))
+        self._vitals = Vitals(self._source, self._upstreams)
+        self._stop = asyncio.Event()
+
+    async def run(self) -> ExitCode:
+        """Work until a signal, or until something that cannot heal; returns the exit code."""
+        self._catch_signals()
+        health = self._open_health()
+        watching = asyncio.create_task(self._keep_vitals())
+        try:
+            await self._store.open()
+            await wait_for_database(self._store, self._stop)
+            await wait_for_kafka(self._watch, self._settings.kafka.bootstrap_servers, self._stop)
+            return await self._work()
+        except StopAskedError:
+            return ExitCode.DONE
+        except WrongSettingsError as error:
+            log.error("settings.wrong", extra={"what": str(error)})
+            return ExitCode.WRONG_SETTINGS
+        finally:
+            watching.cancel()
+            self._letters.close()
+            for client in self._clients.values():
+                await client.aclose()
+            await self._store.close()
+            health.stop()
+
+    async def _work(self) -> ExitCode:
+        self._source.start()
+        self._watch.start(lambda: self._source.partitions, self._metrics.lag)
+        self._vitals.started = True
+        broken = await self._until_stopped(self._loop.run(), self._writer.run(), self._leases.run())
+        clean = await drain(self._loop, self._writer, self._store, self._source, self._settings.fleet.drain_seconds)
+        self._watch.stop()
+        if isinstance(broken, WrongSettingsError):
+            raise broken
+        if broken is not None:
+            log.error("worker.broken", exc_info=broken)
+        return ExitCode.DONE if clean and broken is None else ExitCode.FAILED
+
+    async def _until_stopped(self, *steps: Coroutine[None, None, None]) -> BaseException | None:
+        """Run the steps until a stop is asked or one of them ends; gives what broke it."""
+        tasks = [asyncio.create_task(step) for step in steps]
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
+        # The main path ends by itself, in the middle of nothing; the keepers are cut off and their work repeated.
+        self._loop.stop()
+        stopping.cancel()
+        main, writer, leases = tasks
+        await asyncio.wait([main], timeout=self._settings.fleet.drain_seconds / 5)
+        for task in (main, writer, leases):
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        return next(
+            (e for e in ends if isinstance(e, BaseException) and not isinstance(e, asyncio.CancelledError)), None
+        )
+
+    def _parts(self) -> Parts:
+        outage = self._settings.fleet.outage_hours * 3600
+        return Parts(
+            source=self._source,
+            store=self._store,
+            dead_letters=self._letters,
+            upstreams=self._upstreams,
+            asker=Asker(self._upstreams, self._writer, self._metrics, wall=time.time, jitter=_jitter, outage=outage),
+            writer=self._writer,
+            leases=self._leases,
+            telemetry=self._metrics,
+            jitter=_jitter,
+        )
+
+    def _open_health(self) -> HealthServer:
+        vitals = self._vitals
+        host, port = self._settings.fleet.metrics_host, self._settings.fleet.metrics_port
+        self._metrics.observe(last_poll_age=vitals.poll_age, oldest=vitals.oldest_age, held=lambda: self._loop.open)
+        try:
+            health = HealthServer(host, port, self._metrics.registry, alive=vitals.dead, ready=vitals.unready)
+        except OSError as error:
+            raise WrongSettingsError(f"METRICS_PORT {port}: {error.strerror}: name a free port, or 0") from None
+        health.start()
+        log.info("worker.starting", extra={"metrics_port": health.port, "group": self._settings.fleet.group})
+        return health
+
+    async def _keep_vitals(self) -> None:
+        asked = 0.0
+        while True:
+            self._vitals.beat()
+            if time.monotonic() - asked >= _DATABASE_SECONDS:
+                asked = time.monotonic()
+                self._vitals.database = await self._database_problem()
+            await asyncio.sleep(_VITALS_SECONDS)
+
+    async def _database_problem(self) -> str | None:
+        try:
+            return None if await self._store.revision() else "has no tables: run `headrace migrate`"
+        except StoreUnavailableError as error:
+            return str(error)
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+
+    def _on_signal(self) -> None:
+        if self._stop.is_set():
+            # Asked twice: leave at once, as a crash would; the claims' leases run out by themselves.
+            os._exit(ExitCode.FAILED)
+        self._stop.set()
+
+
+def make_upstreams(settings: WorkerSettings, clients: Mapping[str, httpx.AsyncClient]) -> Upstreams:
+    """Build every endpoint of the models file, or the one of the plain settings; an alias has one client."""
+    fleet = settings.fleet
+    upstreams = []
+    for alias, model in settings.models.items():
+        for spec in model.endpoints:
+            key = settings.keys[spec.api_key_env]
+            upstreams.append(
+                Upstream(
+                    name=endpoint_name(spec.base_url),
+                    alias=alias,
+                    model=spec.model or alias,
+                    endpoint=HttpEndpoint(spec.base_url, key, clients[alias], model.timeouts.total),
+                    gate=Gate(min(spec.max_concurrency or fleet.max_in_flight, fleet.max_in_flight)),
+                    price=model.price,
+                    weight=spec.weight,
+                )
+            )
+    gate = Gate(fleet.max_in_flight)
+    return Upstreams(upstreams, settings.default_model, gate, passes_unknown=fleet.models_file is None)

@@ -1,0 +1,244 @@
+"""One prompt from its claim to its end: call, judge, wait and call again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+from schemas.message import Prompt
+from schemas.statuses import Billed, Reason
+from worker.core.claims import Claim
+from worker.core.classify import classify
+from worker.core.outcome import Kind, Outcome
+from worker.core.output import asked_again, checked, schema_of, wants_json
+from worker.core.reply import Broken, Reply
+from worker.core.retry import Again, End, Spent, decide
+from worker.core.rows import AttemptRow, Call, FinishedRow, ended, ledger_line
+from worker.errors import WrongSettingsError
+from worker.ports import Request, Telemetry, Work
+from worker.upstreams import Admission, Upstream, Upstreams
+from worker.validation import Checks
+from worker.writer import Writer
+
+log = logging.getLogger(__name__)
+
+# For a row's first failure, the endpoint counts as answering when anybody has had an answer this lately.
+_ANSWERS_LATELY_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class _Talk:
+    """Where one prompt stands: what has been said, and what it has used up."""
+
+    prompt: Prompt
+    claim: Claim
+    alias: str
+    model: str | None
+    messages: Sequence[Mapping[str, Any]]
+    attempt: int
+    spent: Spent
+    retries: int = 0
+    repeated: bool = False
+    failing_since: float | None = None
+    failed_at: float | None = None
+
+
+class Asker:
+    """Asks the endpoints.
+
+    `wall` gives Unix time, `jitter` numbers in [0, 1); `outage` is the longest wait in seconds. For one event loop.
+    """
+
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        writer: Writer,
+        telemetry: Telemetry,
+        *,
+        wall: Callable[[], float],
+        jitter: Callable[[], float],
+        outage: float,
+    ) -> None:
+        self._upstreams = upstreams
+        self._writer = writer
+        self._telemetry = telemetry
+        self._wall = wall
+        self._jitter = jitter
+        self._outage = outage
+        self._checks = Checks()
+        # Prompts that are at an endpoint or wait for a place there, and the word that there are fewer of them.
+        self.asking = 0
+        self.fewer = asyncio.Event()
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._stopped = False
+
+    async def ask(self, work: Work) -> tuple[FinishedRow, AttemptRow]:
+        """Give a prompt's end and the ledger line of its last call; earlier lines are already with the writer."""
+        try:
+            return await self._until_end(self._talk(work))
+        finally:
+            self._fewer()
+
+    def expect(self) -> None:
+        """Count a prompt that is about to be asked."""
+        self.asking += 1
+
+    async def _until_end(self, talk: _Talk) -> tuple[FinishedRow, AttemptRow]:
+        while True:
+            outcome, problem, call, others = await self._call(talk)
+            line = ledger_line(talk.prompt, talk.claim, call, outcome)
+            if problem and not talk.repeated:
+                self._repeat(talk, outcome, problem)
+                self._note(line, "invalid_output")
+                continue
+            decision = self._decide(talk, outcome, others)
+            if isinstance(decision, End):
+                row = ended(talk.prompt, talk.claim, call, outcome, reason=decision.reason, retries=talk.retries)
+                return row, line
+            self._note(line, outcome.reason or outcome.kind)
+            talk.spent, talk.retries = decision.spent, talk.retries + 1
+            await self._rest(decision.seconds)
+
+    def stop(self) -> None:
+        """Begin no further call: prompts that wait for one are cancelled, running calls go on."""
+        self._stopped = True
+        for task in self._waiting:
+            task.cancel()
+
+    def _fewer(self) -> None:
+        self.asking -= 1
+        self.fewer.set()
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait out a back-off; meanwhile others may have this prompt's place."""
+        self._fewer()
+        try:
+            with self._interruptible():
+                await asyncio.sleep(seconds)
+        finally:
+            self.asking += 1
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Mark a wait that `stop` may end."""
+        if self._stopped:
+            raise asyncio.CancelledError
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(task)
+        try:
+            yield
+        finally:
+            self._waiting.discard(task)
+
+    def _talk(self, work: Work) -> _Talk:
+        assert work.claim is not None
+        alias, model = self._upstreams.resolve(work.prompt.model)
+        prompt = work.prompt
+        return _Talk(prompt, work.claim, alias, model, prompt.messages, work.claim.attempts, Spent())
+
+    async def _call(self, talk: _Talk) -> tuple[Outcome, str, Call, bool]:
+        loop = asyncio.get_running_loop()
+        with self._interruptible():
+            admission = await self._upstreams.admit(talk.alias)
+        try:
+            talk.attempt += 1
+            started, started_wall = loop.time(), self._wall()
+            reply = await admission.upstream.endpoint.ask(self._request(talk, admission))
+            outcome, problem = self._judge(talk.prompt, reply)
+            await self._check_address(admission.upstream, outcome)
+            others = self._report(talk, admission, outcome)
+        except asyncio.CancelledError:
+            outcome = Outcome(Kind.ABANDONED, billed=Billed.MAYBE)
+            call = self._made(talk, admission.upstream, started_wall, loop.time() - started)
+            self._writer.note(ledger_line(talk.prompt, talk.claim, call, outcome))
+            raise
+        finally:
+            self._upstreams.leave(admission)
+        call = self._made(talk, admission.upstream, started_wall, loop.time() - started)
+        self._telemetry.call(talk.alias, call.endpoint, outcome, call.latency_ms / 1000)
+        return outcome, problem, call, others
+
+    def _made(self, talk: _Talk, upstream: Upstream, started: float, seconds: float) -> Call:
+        return Call(
+            attempt=talk.attempt,
+            alias=talk.model or talk.alias,
+            endpoint=upstream.name,
+            started_at=datetime.fromtimestamp(started, UTC),
+            finished_at=datetime.fromtimestamp(started + seconds, UTC),
+            latency_ms=round(seconds * 1000),
+            price=upstream.price,
+        )
+
+    async def _check_address(self, upstream: Upstream, outcome: Outcome) -> None:
+        """Refuse a base URL whose very first call finds nothing, and which lists no models either."""
+        first = outcome.status == 404 and upstream.circuit.last_answer is None
+        if first and await upstream.endpoint.leads_nowhere():
+            raise WrongSettingsError(
+                f"base URL of {upstream.name}: answers 404 to /models and to the first call; "
+                "it usually ends in /v1: check LLM_BASE_URL or MODELS_FILE"
+            )
+
+    def _report(self, talk: _Talk, admission: Admission, outcome: Outcome) -> bool:
+        """Tell the endpoint's circuit, and say whether the endpoint has answered others while this row failed."""
+        now = asyncio.get_running_loop().time()
+        admission.saw(outcome)
+        if outcome.retry_after:
+            admission.upstream.pause(outcome.retry_after)
+        since = talk.failed_at if talk.failed_at is not None else now - _ANSWERS_LATELY_SECONDS
+        talk.failed_at = now
+        talk.failing_since = now if talk.failing_since is None else talk.failing_since
+        return admission.upstream.circuit.answered_since(since)
+
+    def _judge(self, prompt: Prompt, reply: Reply | Broken) -> tuple[Outcome, str]:
+        try:
+            return self._checked(prompt, classify(reply, self._wall()))
+        except Exception as error:
+            # A body that breaks our own reader must not take the other calls of this worker with it.
+            log.exception("answer.unreadable", extra={"id": prompt.id, "what": type(error).__name__})
+            reason = Reason.MALFORMED_RESPONSE
+            return Outcome(Kind.MALFORMED, reason, Billed.MAYBE, code=type(error).__name__), ""
+
+    def _request(self, talk: _Talk, admission: Admission) -> Request:
+        prompt = talk.prompt
+        return Request(
+            id=prompt.id,
+            attempt=talk.attempt,
+            idempotency_key=_idempotency_key(talk),
+            model=talk.model or admission.upstream.model,
+            messages=talk.messages,
+            params=prompt.params,
+            response_format=prompt.response_format,
+        )
+
+    def _checked(self, prompt: Prompt, outcome: Outcome) -> tuple[Outcome, str]:
+        if not wants_json(prompt.response_format):
+            return outcome, ""
+        return checked(outcome, self._checks.of(schema_of(prompt.response_format)))
+
+    def _repeat(self, talk: _Talk, outcome: Outcome, problem: str) -> None:
+        assert outcome.answer is not None
+        talk.repeated = True
+        talk.retries += 1
+        talk.messages = asked_again([*talk.prompt.messages], outcome.answer.text, problem)
+
+    def _decide(self, talk: _Talk, outcome: Outcome, others: bool) -> Again | End:
+        since = talk.failing_since
+        overdue = since is not None and asyncio.get_running_loop().time() - since > self._outage
+        return decide(outcome, talk.spent, jitter=self._jitter(), others_answered=others, overdue=overdue)
+
+    def _note(self, line: AttemptRow, reason: str) -> None:
+        self._writer.note(line)
+        self._telemetry.retry(reason)
+
+
+def _idempotency_key(talk: _Talk) -> str:
+    """One key for all tries of one request, so that a server that keeps keys bills once; another for a repetition."""
+    parts = (talk.prompt.job, talk.prompt.id, talk.prompt.fingerprint, str(talk.repeated))
+    return sha256("\x1f".join(parts).encode()).hexdigest()[:32]

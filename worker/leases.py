@@ -1,0 +1,59 @@
+"""Claims held by this worker, kept alive while their owner lives."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from worker.errors import StoreUnavailableError
+from worker.ports import Store, Work
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 2.0
+
+
+class Leases:
+    """The claims this worker holds; renewed together every `every` seconds."""
+
+    def __init__(self, store: Store, every: float) -> None:
+        self._store = store
+        self._every = every
+        self._held: dict[tuple[str, str], Work] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, work: Work) -> None:
+        """Begin to renew a claim; a newer claim of the same key takes its place."""
+        self._held[work.key] = work
+
+    def drop(self, work: Work) -> None:
+        """Stop renewing a claim."""
+        if self._held.get(work.key) is work:
+            del self._held[work.key]
+
+    def find(self, key: tuple[str, str]) -> Work | None:
+        """The work in hand for a key."""
+        return self._held.get(key)
+
+    @property
+    def held(self) -> list[Work]:
+        """All works whose claim is held."""
+        return list(self._held.values())
+
+    async def run(self) -> None:
+        """Renew until cancelled; a store that is away is tried again before the lease is over."""
+        wait = self._every
+        while True:
+            await asyncio.sleep(wait)
+            wait = self._every if await self._renew() else _RETRY_SECONDS
+
+    async def _renew(self) -> bool:
+        try:
+            if self._held:
+                await self._store.renew(self.held)
+        except StoreUnavailableError as error:
+            log.warning("leases.not_renewed", extra={"held": len(self._held), "what": str(error)})
+            return False
+        return True

@@ -1,0 +1,136 @@
+"""What the main path needs of the world, and the small values that pass through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from schemas.message import Prompt, Unreadable
+from worker.core.claims import Claim
+from worker.core.offsets import Ticket
+from worker.core.outcome import Outcome
+from worker.core.reply import Broken, Reply
+from worker.core.rows import AttemptRow, FinishedRow
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Record:
+    """One message as the log holds it; `log` names what its offset counts in, a re-created topic being another."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp: datetime | None = None
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Taken:
+    """A record in our hands, and the ticket that lets its offset be committed."""
+
+    record: Record
+    ticket: Ticket
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class Work:
+    """One prompt on its way; the tickets of its duplicates travel with it."""
+
+    prompt: Prompt
+    record: Record
+    tickets: list[Ticket]
+    alias: str
+    claim: Claim | None = None
+    waiting_since: float | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What answers are keyed on."""
+        return self.prompt.job, self.prompt.id
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Request:
+    """One call to make."""
+
+    id: str
+    attempt: int
+    idempotency_key: str
+    model: str
+    messages: Sequence[Mapping[str, Any]]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    response_format: Mapping[str, Any] | None = None
+
+
+class Source(Protocol):
+    """Where messages come from; commits only what is finished without a gap."""
+
+    async def take(self, most: int) -> list[Taken]:
+        """Wait for at least one message and return up to `most`; nothing once the source was stopped."""
+
+    def stop(self) -> None:
+        """Take no more messages."""
+
+    def done(self, ticket: Ticket) -> None:
+        """A message is durably finished: its offset may be committed."""
+
+    def owns(self, ticket: Ticket) -> bool:
+        """Whether this ticket's partition is still ours."""
+
+
+class Store(Protocol):
+    """Where claims and answers are kept. Every method raises `StoreUnavailableError`
+    or `StoreRefusedError`."""
+
+    async def claim(self, works: Sequence[Work]) -> list[Claim]:
+        """Claim in one statement what a poll brought; answers in the same order. Keys are distinct."""
+
+    async def finish(self, rows: Sequence[FinishedRow], attempts: Sequence[AttemptRow]) -> list[bool]:
+        """Write ends and ledger lines in one transaction; False for a row whose claim another owner holds now."""
+
+    async def renew(self, works: Sequence[Work]) -> None:
+        """Prolong the leases of these claims."""
+
+    async def release(self, works: Sequence[Work]) -> None:
+        """Give claims back whose call is not running, so that the next owner need not wait for the lease."""
+
+
+class Endpoint(Protocol):
+    """One server that answers prompts."""
+
+    async def ask(self, request: Request) -> Reply | Broken:
+        """Make one call; never raises for what the server or the network does."""
+
+    async def leads_nowhere(self) -> bool:
+        """Whether the address itself is wrong: nothing lists its models there."""
+
+
+class DeadLetters(Protocol):
+    """Where unreadable messages go."""
+
+    async def put(self, record: Record, unreadable: Unreadable) -> bool:
+        """Publish one and wait for its delivery; False if it was not delivered."""
+
+
+class Telemetry(Protocol):
+    """Who is told of everything and asked for nothing."""
+
+    def message(self, outcome: str, job: str) -> None:
+        """A message has ended."""
+
+    def call(self, alias: str, endpoint: str, outcome: Outcome, seconds: float) -> None:
+        """A call has ended."""
+
+    def retry(self, reason: str) -> None:
+        """A row will be asked again."""
+
+    def dead_letter(self, reason: str) -> None:
+        """A message went to the dead-letter topic."""
+
+    def wrote(self, rows: int, seconds: float) -> None:
+        """A batch is durable."""

@@ -1,0 +1,113 @@
+"""Everything a worker is told from outside, checked before anything starts."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal, Self, TypeVar
+
+import yaml
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from schemas import models
+from schemas.documents import read_document
+from schemas.settings import DatabaseSettings, KafkaSettings, LogSettings, Settings, SettingsError, TopicSettings
+from worker.keys import Key
+
+T = TypeVar("T")
+_DEFAULT_MODEL = "default"
+
+
+class FleetSettings(Settings):
+    """How one worker works."""
+
+    base_url: str | None = Field(None, alias="LLM_BASE_URL")
+    key: SecretStr | None = Field(None, alias="LLM_API_KEY")
+    key_file: Path | None = Field(None, alias="LLM_API_KEY_FILE")
+    model: str | None = Field(None, alias="LLM_MODEL")
+    models_file: Path | None = Field(None, alias="MODELS_FILE")
+    max_in_flight: int = Field(256, alias="MAX_IN_FLIGHT", ge=1, le=10_000)
+    drain_seconds: float = Field(25, alias="DRAIN_SECONDS", ge=1)
+    outage_hours: float = Field(24, alias="OUTAGE_HOURS", gt=0)
+    group: str = Field("headrace-worker", alias="CONSUMER_GROUP", min_length=1)
+    metrics_port: int = Field(9400, alias="METRICS_PORT", ge=0, le=65535)
+    metrics_host: str = Field("127.0.0.1", alias="METRICS_HOST")
+    transport: Literal["aiohttp", "httpx"] = Field("aiohttp", alias="LLM_TRANSPORT")
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_http(cls, value: str | None) -> str | None:
+        return None if value is None else models.base_url(value)
+
+    @model_validator(mode="after")
+    def _names_an_endpoint(self) -> Self:
+        if self.base_url is None and self.models_file is None:
+            raise ValueError("set LLM_BASE_URL (one endpoint) or MODELS_FILE (several)")
+        return self
+
+
+class WorkerSettings:
+    """All groups of a worker, and the models it may ask; raises `SettingsError` with every problem at once."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        problems: list[str] = []
+        self.fleet = _read(FleetSettings.read, environ, problems)
+        self.kafka = _read(KafkaSettings.read, environ, problems)
+        self.topics = _read(TopicSettings.read, environ, problems)
+        self.database = _read(DatabaseSettings.read, environ, problems)
+        self.log = _read(LogSettings.read, environ, problems)
+        if problems:
+            raise SettingsError("settings", problems)
+        self.models = _models(self.fleet)
+        self.keys = _keys(self.fleet, self.models, environ)
+
+    @property
+    def default_model(self) -> str:
+        """The alias of messages that name none."""
+        named = self.fleet.model if self.fleet.model in self.models or self.fleet.models_file is None else None
+        return named or next(iter(self.models))
+
+    @property
+    def worker(self) -> str:
+        """This process's name among all workers."""
+        return f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
+
+
+def _read(read: Callable[[Mapping[str, str]], T], environ: Mapping[str, str], problems: list[str]) -> T:
+    try:
+        return read(environ)
+    except SettingsError as error:
+        problems += error.problems
+        return None  # type: ignore[return-value]
+
+
+def _models(fleet: FleetSettings) -> Mapping[str, models.Model]:
+    if fleet.models_file is not None:
+        found = read_document(fleet.models_file, models.ModelsFile, yaml.safe_load).models
+        if fleet.model is not None and fleet.model not in found:
+            raise SettingsError("settings", [f"LLM_MODEL {fleet.model} is no alias of {fleet.models_file}"])
+        return found
+    assert fleet.base_url is not None
+    alias = fleet.model or _DEFAULT_MODEL
+    return {alias: models.Model(endpoints=[models.Endpoint(base_url=fleet.base_url)])}
+
+
+def _keys(
+    fleet: FleetSettings, aliases: Mapping[str, models.Model], environ: Mapping[str, str]
+) -> Mapping[str | None, Key]:
+    """One key for each variable that an endpoint names; None stands for the one-endpoint set-up."""
+    if fleet.models_file is None:
+        return {None: Key(fleet.key.get_secret_value() if fleet.key else "", fleet.key_file)}
+    names = {endpoint.api_key_env for model in aliases.values() for endpoint in model.endpoints} - {None}
+    keys: dict[str | None, Key] = {None: Key("", None)}
+    problems = []
+    for name in sorted(str(name) for name in names):
+        path = environ.get(f"{name}_FILE")
+        keys[name] = Key(environ.get(name, ""), Path(path) if path else None)
+        if problem := keys[name].problem:
+            problems.append(f"{name}: {problem}")
+    if problems:
+        raise SettingsError("settings", problems)
+    return keys

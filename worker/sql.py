@@ -1,0 +1,152 @@
+"""Every statement the worker sends to Postgres. Arrays travel in binary: one round trip a batch."""
+
+from __future__ import annotations
+
+# One statement decides what a poll brought. Rows are locked in key order, so that two workers cannot deadlock; a row
+# that another worker inserts at the same instant keeps its fence and is told as `live`. Whether a message is an older
+# or a newer version of its row is the offset's word within one log, the publishing time's between two.
+CLAIM = """
+WITH incoming AS (
+    SELECT * FROM unnest(%(job)b::text[], %(id)b::text[], %(run)b::text[], %(fingerprint)b::text[], %(log)b::text[],
+        %(log_offset)b::bigint[], %(published_at)b::timestamptz[], %(model)b::text[], %(prompt_length)b::bigint[])
+        AS i(job, id, run, fingerprint, log, log_offset, published_at, model, prompt_length)
+), held AS MATERIALIZED (
+    SELECT r.* FROM headrace.results r JOIN incoming i ON r.job = i.job AND r.id = i.id
+    ORDER BY r.job, r.id FOR UPDATE OF r
+), compared AS (
+    SELECT i.*, h.fence, h.starts, h.status AS held_status, h.worker AS owner,
+        coalesce(h.claimed_at, h.claimed_until, now()) AS held_claim,
+        h.run AS held_run, h.model AS held_model, h.id IS NULL AS is_new,
+        h.fingerprint IS NOT DISTINCT FROM i.fingerprint AS same,
+        h.claimed_until > now() AS live,
+        CASE WHEN h.log = i.log THEN i.log_offset < h.log_offset ELSE i.published_at < h.published_at END AS older,
+        CASE WHEN h.log = i.log THEN i.log_offset > h.log_offset ELSE i.published_at > h.published_at END AS later
+    FROM incoming i LEFT JOIN held h ON h.job = i.job AND h.id = i.id
+), judged AS (
+    SELECT c.*, CASE
+        WHEN is_new THEN 'new'
+        WHEN NOT same AND older IS TRUE THEN 'superseded'
+        WHEN NOT same THEN 'newer'
+        WHEN held_status = 'succeeded' THEN 'done'
+        WHEN held_status = 'failed' THEN
+            CASE WHEN later IS TRUE AND (run IS NULL OR run IS DISTINCT FROM held_run) THEN 'again' ELSE 'done' END
+        WHEN live IS TRUE THEN 'live'
+        WHEN owner IS NULL THEN 'released'
+        WHEN starts >= %(max_starts)s THEN 'crashed'
+        ELSE 'lost' END AS verdict
+    FROM compared c
+), claimed AS (
+    INSERT INTO headrace.results AS r (job, id, run, fingerprint, status, reason, worker, claimed_until, claimed_at,
+        published_at, completed_at, log, log_offset, prompt_length, model, fence, starts, error_msg)
+    SELECT job, id, run, fingerprint,
+        CASE verdict WHEN 'crashed' THEN 'failed' ELSE 'claimed' END,
+        CASE verdict WHEN 'crashed' THEN 'crashed' END,
+        %(worker)s, now() + make_interval(secs => %(lease)s), now(), published_at,
+        CASE verdict WHEN 'crashed' THEN now() END,
+        log, log_offset, prompt_length, model, coalesce(fence, 0) + 1,
+        CASE WHEN verdict IN ('lost', 'released', 'crashed') THEN starts ELSE 0 END
+            + CASE verdict WHEN 'crashed' THEN 0 ELSE 1 END,
+        CASE verdict WHEN 'crashed' THEN 'its owner died during each of ' || starts || ' starts' END
+    FROM judged WHERE verdict NOT IN ('done', 'superseded', 'live') ORDER BY job, id
+    ON CONFLICT (job, id) DO UPDATE SET
+        run = excluded.run, fingerprint = excluded.fingerprint, status = excluded.status, reason = excluded.reason,
+        worker = excluded.worker, claimed_until = excluded.claimed_until, claimed_at = excluded.claimed_at,
+        published_at = excluded.published_at, completed_at = excluded.completed_at, log = excluded.log,
+        log_offset = excluded.log_offset, prompt_length = excluded.prompt_length, model = excluded.model,
+        fence = excluded.fence, starts = excluded.starts, error_msg = excluded.error_msg,
+        result = NULL, result_json = NULL, sanitised = false, finish_reason = NULL, prompt_tokens = NULL,
+        completion_tokens = NULL, latency_ms = NULL, result_length = NULL, retry_count = 0, model_answered = NULL,
+        endpoint = NULL, cost_usd = NULL, version_xid = pg_current_xact_id()
+    WHERE r.fence = excluded.fence - 1
+    RETURNING r.job, r.id, r.fence, r.claimed_at
+), lost AS (
+    INSERT INTO headrace.attempts (job, id, attempt, claimed_at, run, outcome, billed, model, worker,
+        started_at, finished_at)
+    SELECT j.job, j.id, 1 + coalesce((SELECT max(a.attempt) FROM headrace.attempts a
+            WHERE a.job = j.job AND a.id = j.id AND a.claimed_at = j.held_claim), 0),
+        j.held_claim, j.held_run, 'lost', 'maybe', j.held_model, j.owner, j.held_claim, now()
+    FROM judged j JOIN claimed c ON c.job = j.job AND c.id = j.id
+    WHERE j.held_status = 'claimed' AND j.owner IS NOT NULL
+    ON CONFLICT DO NOTHING
+    RETURNING job, id, attempt
+)
+SELECT i.job, i.id,
+    CASE WHEN j.verdict IN ('done', 'superseded') OR c.id IS NOT NULL THEN j.verdict ELSE 'live' END,
+    coalesce(c.fence, 0), c.claimed_at,
+    CASE WHEN j.is_new THEN 0 ELSE greatest(
+        (SELECT coalesce(max(a.attempt), 0) FROM headrace.attempts a WHERE a.job = i.job AND a.id = i.id),
+        l.attempt) END,
+    l.id IS NOT NULL
+FROM incoming i
+JOIN judged j ON j.job = i.job AND j.id = i.id
+LEFT JOIN claimed c ON c.job = i.job AND c.id = i.id
+LEFT JOIN lost l ON l.job = i.job AND l.id = i.id
+"""
+
+# Ends and ledger lines in one transaction. A row is written only by the holder of its newest claim; a row that was
+# already written under this fence is one whose commit was ambiguous, and counts as stored. A ledger line replaces
+# the `lost` line that another owner may have written for the same call.
+FINISH = """
+WITH ended AS (
+    SELECT * FROM unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[], %(status)b::text[], %(reason)b::text[],
+        %(result)b::text[], %(result_json)b::text[], %(sanitised)b::boolean[], %(finish_reason)b::text[],
+        %(prompt_tokens)b::bigint[], %(completion_tokens)b::bigint[], %(latency_ms)b::bigint[],
+        %(result_length)b::bigint[], %(retry_count)b::bigint[], %(error_msg)b::text[], %(model)b::text[],
+        %(model_answered)b::text[], %(endpoint)b::text[], %(cost_usd)b::numeric[])
+        AS e(job, id, fence, status, reason, result, result_json, sanitised, finish_reason, prompt_tokens,
+            completion_tokens, latency_ms, result_length, retry_count, error_msg, model, model_answered, endpoint,
+            cost_usd)
+), stored AS (
+    UPDATE headrace.results r SET
+        status = e.status, reason = e.reason, result = e.result, result_json = e.result_json::jsonb,
+        sanitised = e.sanitised, finish_reason = e.finish_reason, prompt_tokens = e.prompt_tokens,
+        completion_tokens = e.completion_tokens, latency_ms = e.latency_ms, result_length = e.result_length,
+        retry_count = e.retry_count, error_msg = e.error_msg, model = e.model, model_answered = e.model_answered,
+        endpoint = e.endpoint, cost_usd = e.cost_usd, worker = %(worker)s, claimed_until = NULL,
+        completed_at = clock_timestamp(), version_xid = pg_current_xact_id()
+    FROM ended e WHERE r.job = e.job AND r.id = e.id AND r.fence = e.fence AND r.status = 'claimed'
+    RETURNING r.job, r.id
+), calls AS (
+    INSERT INTO headrace.attempts AS a (job, id, attempt, claimed_at, run, outcome, http_status, billed,
+        prompt_tokens, completion_tokens, latency_ms, cost_usd, model, endpoint, worker, started_at, finished_at,
+        detail)
+    SELECT c.job, c.id, c.attempt, c.claimed_at, c.run, c.outcome, c.http_status, c.billed, c.prompt_tokens,
+        c.completion_tokens, c.latency_ms, c.cost_usd, c.model, c.endpoint, %(worker)s, c.started_at, c.finished_at,
+        c.detail
+    FROM unnest(%(a_job)b::text[], %(a_id)b::text[], %(a_attempt)b::bigint[], %(a_claimed_at)b::timestamptz[],
+        %(a_run)b::text[], %(a_outcome)b::text[], %(a_http_status)b::bigint[], %(a_billed)b::text[],
+        %(a_prompt_tokens)b::bigint[], %(a_completion_tokens)b::bigint[], %(a_latency_ms)b::bigint[],
+        %(a_cost_usd)b::numeric[], %(a_model)b::text[], %(a_endpoint)b::text[], %(a_started_at)b::timestamptz[],
+        %(a_finished_at)b::timestamptz[], %(a_detail)b::text[])
+        AS c(job, id, attempt, claimed_at, run, outcome, http_status, billed, prompt_tokens, completion_tokens,
+            latency_ms, cost_usd, model, endpoint, started_at, finished_at, detail)
+    ON CONFLICT (job, id, attempt, claimed_at) DO UPDATE SET
+        outcome = excluded.outcome, http_status = excluded.http_status, billed = excluded.billed,
+        prompt_tokens = excluded.prompt_tokens, completion_tokens = excluded.completion_tokens,
+        latency_ms = excluded.latency_ms, cost_usd = excluded.cost_usd, model = excluded.model,
+        endpoint = excluded.endpoint, worker = excluded.worker, started_at = excluded.started_at,
+        finished_at = excluded.finished_at, detail = excluded.detail
+    WHERE a.outcome = 'lost'
+)
+SELECT s.id IS NOT NULL OR EXISTS (
+    SELECT 1 FROM headrace.results r
+    WHERE r.job = e.job AND r.id = e.id AND r.fence = e.fence AND r.status <> 'claimed')
+FROM unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[]) WITH ORDINALITY AS e(job, id, fence, nth)
+LEFT JOIN stored s ON s.job = e.job AND s.id = e.id
+ORDER BY e.nth
+"""
+
+RENEW = """
+UPDATE headrace.results r SET claimed_until = now() + make_interval(secs => %(lease)s)
+FROM unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[]) AS h(job, id, fence)
+WHERE r.job = h.job AND r.id = h.id AND r.fence = h.fence AND r.status = 'claimed'
+"""
+
+# The start is taken back and no owner is named, so the next one counts no death and records no lost call.
+RELEASE = """
+UPDATE headrace.results r SET claimed_until = now(), worker = NULL, starts = greatest(r.starts - 1, 0)
+FROM unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[]) AS h(job, id, fence)
+WHERE r.job = h.job AND r.id = h.id AND r.fence = h.fence AND r.status = 'claimed'
+"""
+
+REVISION = "SELECT version_num FROM headrace.alembic_version"

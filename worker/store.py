@@ -1,0 +1,170 @@
+"""The Postgres side of the store: psycopg on a small pool, arrays in binary, one statement a batch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from schemas.settings import DatabaseSettings
+from schemas.tables import LEASE_SECONDS, MAX_STARTS
+from worker import sql
+from worker.core.claims import Claim, Verdict
+from worker.core.rows import AttemptRow, FinishedRow
+from worker.errors import SchemaMissingError, StoreRefusedError, StoreUnavailableError
+from worker.ports import Work
+
+log = logging.getLogger(__name__)
+
+# One for claims, one for answers, one for leases and health: each is used by one task at a time.
+_CONNECTIONS = 3
+_POOL_WAIT_SECONDS = 5.0
+# Longer than any healthy batch; a statement that waits on somebody's lock is repeated rather than waited for.
+_STATEMENT_SECONDS = 20
+_CONNECT_SECONDS = 5
+
+_ROW_COLUMNS = (
+    "job id fence status reason result sanitised finish_reason prompt_tokens completion_tokens latency_ms "
+    "result_length retry_count error_msg model model_answered endpoint cost_usd"
+).split()
+_ATTEMPT_COLUMNS = (
+    "job id attempt claimed_at run outcome http_status billed prompt_tokens completion_tokens latency_ms cost_usd "
+    "model endpoint started_at finished_at detail"
+).split()
+# The server understood the statement and its values and will refuse them each time.
+_REFUSALS = (psycopg.DataError, psycopg.IntegrityError, UnicodeEncodeError)
+
+
+class PostgresStore:
+    """Claims and answers in `headrace.results` and `headrace.attempts`; `worker` is this process's unique name."""
+
+    def __init__(self, database: DatabaseSettings, worker: str) -> None:
+        self._worker = worker
+        self._pool = AsyncConnectionPool(
+            database.url.get_secret_value(),
+            min_size=1,
+            max_size=_CONNECTIONS,
+            open=False,
+            timeout=_POOL_WAIT_SECONDS,
+            reconnect_timeout=_POOL_WAIT_SECONDS,
+            check=AsyncConnectionPool.check_connection,
+            kwargs={
+                "autocommit": True,
+                "connect_timeout": _CONNECT_SECONDS,
+                # Poolers in transaction mode lose prepared statements.
+                "prepare_threshold": None,
+                "application_name": "headrace-worker",
+                "options": f"-c statement_timeout={_STATEMENT_SECONDS}s -c idle_in_transaction_session_timeout=60s",
+            },
+        )
+
+    async def open(self) -> None:
+        """Begin to connect; does not wait for the server."""
+        await self._pool.open(wait=False)
+
+    async def close(self) -> None:
+        """Let all connections go."""
+        await self._pool.close(timeout=2.0)
+
+    async def revision(self) -> str | None:
+        """The schema's revision, or None before the first migration; raises `StoreUnavailableError`."""
+        try:
+            found = await self._rows(sql.REVISION, {})
+        except SchemaMissingError:
+            return None
+        return str(found[0][0]) if found else None
+
+    async def claim(self, works: Sequence[Work]) -> list[Claim]:
+        """Claim in one statement; answers in the order of `works`."""
+        rows = await self._rows(sql.CLAIM, self._claim_values(works))
+        claims = {(job, id_): _claim(rest) for job, id_, *rest in rows}
+        return [claims[work.key] for work in works]
+
+    async def finish(self, rows: Sequence[FinishedRow], attempts: Sequence[AttemptRow]) -> list[bool]:
+        """Write ends and ledger lines in one transaction; False where another claim has come between."""
+        values = _columns(rows, _ROW_COLUMNS) | _columns(attempts, _ATTEMPT_COLUMNS, "a_")
+        values["result_json"] = [_json(row.result_json) for row in rows]
+        values["worker"] = self._worker
+        return [bool(stored) for (stored,) in await self._rows(sql.FINISH, values)]
+
+    async def renew(self, works: Sequence[Work]) -> None:
+        """Prolong the leases of these claims."""
+        await self._rows(sql.RENEW, _fences(works) | {"lease": LEASE_SECONDS})
+
+    async def release(self, works: Sequence[Work]) -> None:
+        """Give claims back whose call is not running."""
+        await self._rows(sql.RELEASE, _fences(works))
+
+    def _claim_values(self, works: Sequence[Work]) -> dict[str, Any]:
+        prompts = [work.prompt for work in works]
+        return {
+            "job": [prompt.job for prompt in prompts],
+            "id": [prompt.id for prompt in prompts],
+            "run": [prompt.run for prompt in prompts],
+            "fingerprint": [prompt.fingerprint for prompt in prompts],
+            "log": [work.record.log for work in works],
+            "log_offset": [work.record.offset for work in works],
+            "published_at": [work.prompt.published_at or work.record.timestamp for work in works],
+            "model": [work.alias for work in works],
+            "prompt_length": [prompt.length for prompt in prompts],
+            "worker": self._worker,
+            "lease": LEASE_SECONDS,
+            "max_starts": MAX_STARTS,
+        }
+
+    async def _rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        try:
+            async with self._pool.connection() as connection:
+                return await _execute(connection, statement, values)
+        except _REFUSALS as error:
+            raise StoreRefusedError(_say(error)) from None
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
+            raise SchemaMissingError(_say(error)) from None
+        except (psycopg.Error, PoolTimeout, OSError) as error:
+            raise StoreUnavailableError(_say(error)) from None
+
+
+async def _execute(
+    connection: AsyncConnection[tuple[Any, ...]], statement: str, values: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    # The statement's own time limit is the server's; this one covers a server that has gone without a word.
+    async with asyncio.timeout(_STATEMENT_SECONDS + _CONNECT_SECONDS):
+        cursor = await connection.execute(statement, values, binary=True)
+        return await cursor.fetchall() if cursor.description else []
+
+
+def _columns(rows: Iterable[object], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
+    table = list(map(attrgetter(*names), rows))
+    columns = zip(*table, strict=True) if table else ([] for _ in names)
+    return {prefix + name: list(column) for name, column in zip(names, columns, strict=True)}
+
+
+def _fences(works: Sequence[Work]) -> dict[str, Any]:
+    held = [work for work in works if work.claim is not None]
+    return {
+        "job": [work.prompt.job for work in held],
+        "id": [work.prompt.id for work in held],
+        "fence": [work.claim.fence for work in held if work.claim],
+    }
+
+
+def _claim(row: Sequence[Any]) -> Claim:
+    verdict, fence, claimed_at, attempts, lost = row
+    return Claim(Verdict(verdict), fence, claimed_at, attempts, bool(lost))
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _say(error: BaseException) -> str:
+    """Class and code of a database error; its text may quote values, so it is left out."""
+    state = getattr(error, "sqlstate", None)
+    return f"{type(error).__name__}{f' {state}' if state else ''}"

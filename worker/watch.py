@@ -1,0 +1,92 @@
+"""What only the brokers know of our partitions: where they end, and which topic of that name it is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType  # type: ignore[attr-defined]
+
+from worker.core.offsets import Partition
+
+log = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 4.0
+_BROKER_SECONDS = 5.0
+Ends = Callable[[Partition, int], None]
+
+
+class KafkaWatch:
+    """Looks every few seconds, on a thread of its own: lag is never older than 10 s, the poll loop never waits."""
+
+    def __init__(self, config: dict[str, str]) -> None:
+        self._admin = AdminClient({**config}, logger=logging.getLogger("librdkafka"))
+        self._ids: dict[str, str] = {}
+        self._checked: set[str] = set()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, positions: Callable[[], Mapping[Partition, int | None]], lag: Ends) -> None:
+        """Report `end - committed` of each owned partition to `lag`."""
+        self._thread = threading.Thread(target=self._run, args=(positions, lag), name="kafka-watch", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._closing.set()
+
+    def reachable(self, seconds: float) -> str | None:
+        """Ask any broker for its topics; says what is wrong, or None."""
+        try:
+            self._admin.list_topics(timeout=seconds)
+        except KafkaException as error:
+            return str(error.args[0].name())
+        return None
+
+    def log_name(self, topic: str, partition: int) -> str:
+        """Name a partition's log: by the topic's id, so that a re-created topic is another log, else by its name."""
+        return f"{self._ids.get(topic, topic)}/{partition}"
+
+    def learn(self, topics: Iterable[str]) -> None:
+        """Look up the ids of topics; without an answer their names have to do."""
+        wanted = sorted(set(topics))
+        if not wanted:
+            return
+        found = self._admin.describe_topics(TopicCollection(wanted), request_timeout=_BROKER_SECONDS)
+        for topic, future in found.items():
+            try:
+                self._ids[topic] = str(future.result().topic_id)
+            except KafkaException as error:
+                log.debug("watch.no_topic_id", extra={"topic": topic, "what": error.args[0].name()})
+
+    def _run(self, positions: Callable[[], Mapping[Partition, int | None]], lag: Ends) -> None:
+        while not self._closing.wait(_EVERY_SECONDS):
+            try:
+                self._look(positions(), lag)
+            except KafkaException as error:
+                log.debug("watch.no_answer", extra={"what": error.args[0].name()})
+
+    def _look(self, owned: Mapping[Partition, int | None], lag: Ends) -> None:
+        topics = {topic for topic, _ in owned}
+        self.learn(topics)
+        self._warn_of_compaction(topics)
+        starts = self._offsets([p for p, committed in owned.items() if committed is None], OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = self._offsets(owned, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        for partition, end in ends.items():
+            lag(partition, end - (owned[partition] or starts.get(partition, 0)))
+
+    def _offsets(self, partitions: Iterable[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+        asked = {TopicPartition(*partition): spec for partition in partitions}
+        found = self._admin.list_offsets(asked, request_timeout=_BROKER_SECONDS) if asked else {}
+        return {(p.topic, p.partition): future.result().offset for p, future in found.items()}
+
+    def _warn_of_compaction(self, topics: set[str]) -> None:
+        """A compacted topic throws the older versions of a row away before anybody has read them."""
+        new = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics - self._checked]
+        found = self._admin.describe_configs(new, request_timeout=_BROKER_SECONDS) if new else {}
+        for resource, future in found.items():
+            self._checked.add(resource.name)
+            if "compact" in str(future.result()["cleanup.policy"].value):
+                log.warning("topic.compacted", extra={"topic": resource.name})

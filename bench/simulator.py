@@ -2,7 +2,8 @@
 
 `python -m bench.simulator` prints one JSON line: for each number of connections the median rate of the rounds and
 the simulator's CPU per answer. Prompt and answer have 1 KB; connections are kept alive, each asks again as soon as
-it is answered. Client and simulator are pinned to a core each.
+it is answered. Client and simulator are pinned to a core each. The figure to reach is answers per second of the
+simulator's CPU, which holds on a shared machine too; the wall rate beside it is what this machine had left.
 """
 
 from __future__ import annotations

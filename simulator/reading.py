@@ -50,7 +50,7 @@ def _read_rules(value: object, path: str, problems: Problems) -> tuple[Rule, ...
 
 
 def _read_rule(value: object, path: str, at: int, problems: Problems) -> Rule:
-    found = fields(value, path, _RULE, problems)
+    found = fields(value, path, RULE_FIELDS, problems)
     name, match = found.pop("name", str(at)), found.pop("match", Match())
     _check_alone(found, path, problems)
     if "body_base64" in found:
@@ -84,7 +84,7 @@ def _is_used(name: str, found: dict[str, Any]) -> bool:
 
 
 def _read_match(value: object, path: str, problems: Problems) -> Match:
-    found = fields(value, path, _MATCH, problems)
+    found = fields(value, path, MATCH_FIELDS, problems)
     if found.get("until_s", checks.MOST) <= found.get("after_s", -1.0):
         problems.append(f"{path}: until_s must be above after_s")
     for name in ("ids", "attempts"):
@@ -141,7 +141,7 @@ def _read_omit(value: object, path: str, problems: Problems) -> frozenset[str]:
     return frozenset(list_of(text)(value, path, problems))
 
 
-_MATCH = {
+MATCH_FIELDS = {
     "ids": list_of(text),
     "id_prefix": text,
     "prompt_contains": text,
@@ -155,7 +155,7 @@ _MATCH = {
     "times": integer(1),
 }
 
-_RULE = {
+RULE_FIELDS = {
     "name": text,
     "match": _read_match,
     "latency_ms": _read_latency,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import simulator
+from simulator import reading
 from simulator.delivery import End, steps_of
 from simulator.outcomes import is_billed, outcome_of, sends_status
+from simulator.reading import parse_script
 from simulator.replies import Reply, reply_to
 from simulator.script import Action
 from tests.unit.simulator.samples import action_of, call_of
@@ -140,3 +145,14 @@ def test_what_each_fault_counts_as(fields: dict[str, Any], outcome: str, status_
 def test_the_default_keeps_the_connection() -> None:
     (step,) = steps_of(_reply(), Action(), keep_alive=True)
     assert step.end is End.NEXT
+
+
+def test_every_script_in_the_readme_is_one() -> None:
+    text = (Path(simulator.__file__).parent / "README.md").read_text("utf-8")
+    scripts = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    assert [len(parse_script(script).rules) for script in scripts] == [3, 12]
+
+
+def test_the_readme_names_every_field() -> None:
+    text = (Path(simulator.__file__).parent / "README.md").read_text("utf-8")
+    assert [name for name in (*reading.RULE_FIELDS, *reading.MATCH_FIELDS) if f"`{name}`" not in text] == []

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NoReturn
 
 from producer.arguments import parse
+from producer.counts import Counts
 from producer.dryrun import Estimate, dry_run
 from producer.errors import ProducerError, StoppedError
 from producer.pipeline import publish
@@ -62,7 +63,7 @@ def last_line(outcome: Outcome, seconds: float) -> str:
     """Write the counts of a run, whatever became of it, as one line of JSON."""
     run = outcome.run
     line: dict[str, Any] = {"job": run.file.job.job if run else None, "run": run.id if run else None}
-    line |= asdict(run.counts) if run else {}
+    line |= asdict(run.counts if run else Counts())
     line |= outcome.extra
     line |= {"seconds": round(seconds, 1), "exit": int(outcome.exit_code)}
     if outcome.error is not None:

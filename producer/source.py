@@ -60,6 +60,9 @@ def _opened(spark: SparkSession, file: JobFile) -> Table:
     if source.format == "table":
         return Table(spark.table(source.table or ""))
     path = file.locate(source.path or "")
+    if source.encoding:
+        # Spark 4 reads seven encodings unless it is told that Java's others are meant.
+        spark.conf.set("spark.sql.legacy.javaCharsets", "true")
     if source.format == "csv":
         return _csv(spark, source, path)
     if source.format in {"json", "jsonl"}:

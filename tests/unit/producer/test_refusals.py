@@ -1,0 +1,89 @@
+"""A field that is not carried out is refused by its name."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from producer.arguments import Arguments
+from producer.refusals import problems
+from schemas.job import Job
+from schemas.settings import TopicSettings
+
+BASE: dict[str, Any] = {
+    "job": "reviews",
+    "source": {"format": "parquet", "path": "rows"},
+    "id": "id",
+    "prompt": {"template": "{text}"},
+    "target": {"format": "delta", "path": "labelled"},
+}
+NAMES = TopicSettings.read({})
+START = Arguments(Path("job.yaml"))
+
+
+def refused(start: Arguments = START, **changes: Any) -> list[str]:
+    return problems(Job.model_validate(BASE | changes), start, NAMES)
+
+
+def test_the_smallest_job_is_carried_out() -> None:
+    assert refused() == []
+
+
+def test_all_that_is_carried_out_passes() -> None:
+    assert (
+        refused(
+            source={"format": "csv", "path": "a.csv", "encoding": "GBK", "where": "a > 1", "options": {"sep": ";"}},
+            clean={"columns": ["text"], "strip_html": True, "max_chars": 10, "on_overlong": "reject"},
+            prompt={"system": 'Answer {{"label": ...}}.', "template": "{text}"},
+            routes=[{"when": "prompt_chars < 500", "model": "small"}, {"model": "large"}],
+            params={"max_tokens": 5, "stop": ["\n"]},
+            budget={"usd": 5},
+            dedup=False,
+            incremental=False,
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"source": {"format": "jdbc"}}, "source.format: jdbc"),
+        ({"source": {"format": "delta", "path": "x"}}, "source.format: delta"),
+        ({"source": {"format": "iceberg", "table": "x"}}, "source.format: iceberg"),
+        ({"source": {"format": "parquet", "path": "x", "encoding": "GBK"}}, "source.encoding"),
+        ({"source": {"format": "csv", "path": "x", "options": {"inferSchema": True}}}, "source.options.inferSchema"),
+        ({"target": {"format": "iceberg", "table": "x"}}, "target.format: iceberg"),
+        ({"lane": "batch"}, "lane: batch"),
+        ({"lane": "auto", "deadline": "12h"}, "lane: auto"),
+        ({"mode": "direct"}, "mode: direct"),
+        ({"priority": 3}, "priority"),
+        ({"canary": {"rows": 10}}, "canary"),
+        ({"clean": {"strip_html": True, "min_chars": 1}}, "clean.columns: names no column, so min_chars, strip_html"),
+        ({"clean": {"columns": ["text"], "on_overlong": "truncate"}}, "clean.on_overlong"),
+        ({"prompt": {"template": "{text}", "system": "Say {text}"}}, "prompt.system: names {text}"),
+        ({"prompt": {"template": "{text}", "system": "Say {"}}, "prompt.system: a lone {"),
+        ({"prompt": {"template": "{text}", "system": " \n"}}, "prompt.system: is blank"),
+        ({"routes": [{"model": "a\0b"}]}, "routes.0.model"),
+        ({"params": {"since": date(2026, 1, 1)}}, "params.since"),
+        ({"topic": "elsewhere"}, "topic: no worker reads elsewhere"),
+        ({"topic": "headrace.dead-letters"}, "topic: headrace.dead-letters is the topic of dead letters"),
+    ],
+)
+def test_what_is_not_carried_out_is_named(changes: dict[str, Any], place: str) -> None:
+    found = refused(**changes)
+
+    assert len(found) == 1
+    assert found[0].startswith(place)
+    assert "\n" not in found[0]
+
+
+def test_a_canary_is_let_go_when_the_starter_says_so() -> None:
+    assert refused(Arguments(Path("job.yaml"), no_canary=True), canary={"rows": 10}) == []
+
+
+def test_all_problems_are_told_at_once() -> None:
+    assert len(refused(lane="batch", mode="direct", priority=1, topic="elsewhere")) == 4

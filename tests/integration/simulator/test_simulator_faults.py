@@ -91,14 +91,12 @@ def test_a_hang_never_answers_and_ends_with_the_client(sim: Simulated) -> None:
     assert sim.stats()["in_flight"] == 0
 
 
-@pytest.mark.parametrize("start", ["head", "body"])
-def test_a_trickle_takes_its_time(sim: Simulated, start: str) -> None:
+@pytest.mark.parametrize(("start", "pieces"), [("body", 5), ("head", 30)])
+def test_a_trickle_takes_its_time(sim: Simulated, start: str, pieces: int) -> None:
     sim.set_script([{"body": "0123456789", "trickle": {"bytes": 2, "every_ms": 40, "from": start}}])
     started = time.monotonic()
     assert ask(sim).body == b"0123456789"
-    took = time.monotonic() - started
-    assert took >= 5 * 0.04
-    assert (took >= 30 * 0.04) is (start == "head")
+    assert time.monotonic() - started >= pieces * 0.04
 
 
 def test_an_answer_can_be_chunked_and_compressed(sim: Simulated) -> None:

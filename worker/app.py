@@ -18,11 +18,11 @@ from schemas.tables import RENEW_SECONDS
 from worker.asking import Asker
 from worker.consumer import KafkaSource
 from worker.core.batch import BatchRule
+from worker.core.limiter import Limiter
 from worker.dead_letters import KafkaDeadLetters
 from worker.drain import drain
 from worker.endpoint import HttpEndpoint, endpoint_name, make_client
 from worker.errors import StopAskedError, StoreUnavailableError, WrongSettingsError
-from worker.gate import Gate
 from worker.health import HealthServer
 from worker.leases import Leases
 from worker.loop import Bounds, Loop, Parts
@@ -178,16 +178,18 @@ def make_upstreams(settings: WorkerSettings, clients: Mapping[str, httpx.AsyncCl
     for alias, model in settings.models.items():
         for spec in model.endpoints:
             key = settings.keys[spec.api_key_env]
+            limiter = Limiter(
+                min(spec.max_concurrency or fleet.max_in_flight, fleet.max_in_flight), model.timeouts.read
+            )
             upstreams.append(
                 Upstream(
                     name=endpoint_name(spec.base_url),
                     alias=alias,
                     model=spec.model or alias,
                     endpoint=HttpEndpoint(spec.base_url, key, clients[alias], model.timeouts.total),
-                    gate=Gate(min(spec.max_concurrency or fleet.max_in_flight, fleet.max_in_flight)),
+                    limiter=limiter,
                     price=model.price,
                     weight=spec.weight,
                 )
             )
-    gate = Gate(fleet.max_in_flight)
-    return Upstreams(upstreams, settings.default_model, gate, passes_unknown=fleet.models_file is None)
+    return Upstreams(upstreams, settings.default_model, fleet.max_in_flight, passes_unknown=fleet.models_file is None)

@@ -189,8 +189,6 @@ class Asker:
         """Tell the endpoint's circuit, and say whether the endpoint has answered others while this row failed."""
         now = asyncio.get_running_loop().time()
         admission.saw(outcome)
-        if outcome.retry_after:
-            admission.upstream.pause(outcome.retry_after)
         since = talk.failed_at if talk.failed_at is not None else now - _ANSWERS_LATELY_SECONDS
         talk.failed_at = now
         talk.failing_since = now if talk.failing_since is None else talk.failing_since

@@ -1,66 +1,80 @@
-"""The asyncio side of a limit: at most so many inside at once, first come, first served."""
+"""The asyncio side of a limit: a queue of callers, served in order as soon as there is a place."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+# The shortest timer, so that a clock that has not quite arrived does not spin.
+_TICK_SECONDS = 0.001
 
 
-class Gate:
-    """Lets `limit` callers in; the limit may change while callers wait. For one event loop."""
+@dataclass(frozen=True, slots=True)
+class Later:
+    """There is no place now; `at` is the instant, on the loop's clock, at which time alone may have made one."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self.inside = 0
+    at: float = float("inf")
 
-    @property
-    def limit(self) -> int:
-        """How many may be inside."""
-        return self._limit
 
-    @limit.setter
-    def limit(self, limit: int) -> None:
-        self._limit = limit
-        self._let_in()
+class Gate(Generic[T]):
+    """Serves callers first come, first served; for one event loop.
+
+    `choose` takes a place and returns it, or says when to look again; it must not wait. `give_back` returns a place
+    whose caller was cancelled in the moment it was served.
+    """
+
+    def __init__(self, choose: Callable[[], T | Later], give_back: Callable[[T], None]) -> None:
+        self._choose = choose
+        self._give_back = give_back
+        self._waiting: deque[asyncio.Future[T]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
-        """How many wait outside."""
+        """How many wait."""
         return len(self._waiting)
 
-    async def enter(self) -> None:
+    async def enter(self) -> T:
         """Wait for a place and take it."""
-        if self.inside < self._limit and not self._waiting:
-            self.inside += 1
-            return
-        turn = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
+        if len(self._waiting) == 1:
+            self.look()
         try:
-            await turn
+            return await turn
         except asyncio.CancelledError:
             self._give_up(turn)
             raise
 
-    def take(self) -> None:
-        """Take a place that the caller has just seen to be free."""
-        self.inside += 1
+    def look(self) -> None:
+        """Serve as many callers as there are places; to be called whenever there may be one."""
+        while self._waiting:
+            if self._waiting[0].done():
+                self._waiting.popleft()
+                continue
+            place = self._choose()
+            if isinstance(place, Later):
+                self._look_again(place.at)
+                return
+            self._waiting.popleft().set_result(place)
 
-    def leave(self) -> None:
-        """Give the place back."""
-        self.inside -= 1
-        self._let_in()
+    def _look_again(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if at != float("inf"):
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(max(at, loop.time() + _TICK_SECONDS), self.look)
 
-    def _give_up(self, turn: asyncio.Future[None]) -> None:
-        # Cancelled after its turn had come: the place is already taken and must not be lost.
+    def _give_up(self, turn: asyncio.Future[T]) -> None:
         if turn.done() and not turn.cancelled():
-            self.leave()
-        else:
+            self._give_back(turn.result())
+            return
+        with suppress(ValueError):
             self._waiting.remove(turn)
-
-    def _let_in(self) -> None:
-        while self._waiting and self.inside < self._limit:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self.inside += 1
-                turn.set_result(None)

@@ -107,8 +107,9 @@ class Loop:
 
     async def _room(self) -> int:
         """Wait until another claim is worth its round trip, and say how many messages it may take."""
-        asker, limit = self._parts.asker, self._parts.upstreams.gate.limit
+        asker = self._parts.asker
         while True:
+            limit = self._parts.upstreams.places
             asking = asker.asking
             free = min(limit + self._bounds.ahead - asking, self._bounds.open - self.open, _MOST_A_CLAIM)
             if self._stopped.is_set() or free >= self._bounds.ahead // 2 or (free > 0 and asking < limit // 2):

@@ -154,11 +154,11 @@ class Metrics:
     def _watch(self, upstreams: Upstreams) -> None:
         registry = self.registry
         in_flight = Gauge("headrace_in_flight", "Calls open now", registry=registry)
-        in_flight.set_function(lambda: upstreams.gate.inside)
+        in_flight.set_function(lambda: upstreams.inside)
         limit = Gauge("headrace_concurrency_limit", "Calls allowed at once", ["endpoint"], registry=registry)
         circuit = Gauge("headrace_circuit_open", "1 while an endpoint is not called", ["endpoint"], registry=registry)
         for upstream in upstreams.all:
-            limit.labels(upstream.name).set_function(lambda gate=upstream.gate: gate.limit)  # type: ignore[misc]
+            limit.labels(upstream.name).set_function(lambda it=upstream: it.limit)  # type: ignore[misc]
             opened = upstream.circuit
             circuit.labels(upstream.name).set_function(lambda it=opened: float(it.opened_for is not None))  # type: ignore[misc]
 

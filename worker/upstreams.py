@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from schemas.models import Price
 from worker.core.circuit import Circuit, Permit
-from worker.core.outcome import Outcome
-from worker.gate import Gate
+from worker.core.limiter import Limiter, Signal
+from worker.core.outcome import Kind, Outcome
+from worker.gate import Gate, Later
 from worker.ports import Endpoint
 
-# A waiter looks again at least this often, since a circuit may close earlier than it had said.
-_LOOK_AGAIN_SECONDS = 1.0
+_UNKNOWN_ALIAS_SECONDS = 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -24,19 +24,21 @@ class Upstream:
     alias: str
     model: str
     endpoint: Endpoint
-    gate: Gate
+    limiter: Limiter
     price: Price | None = None
     weight: float = 1.0
+    inside: int = 0
     circuit: Circuit = field(default_factory=Circuit)
 
     @property
-    def has_room(self) -> bool:
-        """Whether another call may run beside those running."""
-        return self.gate.inside < self.gate.limit
+    def limit(self) -> int:
+        """Calls allowed at once."""
+        return max(1, int(self.limiter.limit))
 
-    def pause(self, seconds: float) -> None:
-        """Hold the endpoint back for as long as it asked."""
-        self.circuit.pause(_now() + seconds)
+    @property
+    def load(self) -> float:
+        """Calls running for each unit of weight: the balance prefers the least."""
+        return self.inside / self.weight if self.weight else float("inf")
 
 
 @dataclass(slots=True, eq=False)
@@ -45,58 +47,71 @@ class Admission:
 
     upstream: Upstream
     probe: bool
+    started: float
     reported: bool = False
 
     def saw(self, outcome: Outcome) -> None:
-        """Let the circuit learn from the end of this call."""
+        """Let circuit and limit learn from the end of this call."""
         self.reported = True
-        self.upstream.circuit.saw(outcome, _now(), probed=self.probe)
+        now, upstream = _now(), self.upstream
+        upstream.circuit.saw(outcome, now, probed=self.probe)
+        upstream.limiter.sample(signal_of(outcome), started=self.started, now=now, in_flight=upstream.inside)
+        if outcome.retry_after:
+            upstream.circuit.pause(now + outcome.retry_after)
 
 
 class Upstreams:
-    """All endpoints of a worker; `default` is the alias of messages that name none."""
+    """All endpoints of a worker, at most `limit` calls at once.
 
-    def __init__(self, upstreams: Iterable[Upstream], default: str, gate: Gate, *, passes_unknown: bool) -> None:
+    `default` is the alias of messages that name none. With `passes_unknown`, a name that is no alias is sent on as
+    the server's own name of the model.
+    """
+
+    def __init__(self, upstreams: Iterable[Upstream], default: str, limit: int, *, passes_unknown: bool) -> None:
         self._by_alias: dict[str, list[Upstream]] = {}
         for upstream in upstreams:
             self._by_alias.setdefault(upstream.alias, []).append(upstream)
-        self.default = default
-        self.gate = gate
+        self._gates = {alias: self._gate(group) for alias, group in self._by_alias.items()}
         self._passes_unknown = passes_unknown
         self._missing: set[str] = set()
+        self.default = default
+        self.limit = limit
+        self.inside = 0
 
     @property
     def all(self) -> list[Upstream]:
         """Every endpoint."""
         return [upstream for group in self._by_alias.values() for upstream in group]
 
-    def resolve(self, alias: str | None) -> tuple[str, str | None]:
-        """Give the alias whose endpoints serve a message, and the model name to send instead of theirs, if any.
+    @property
+    def places(self) -> int:
+        """Calls that could run at once now."""
+        return min(self.limit, sum(upstream.limit for upstream in self.all))
 
-        With one endpoint and no models file, a name that is no alias is sent on as the server's own model name.
-        """
+    def resolve(self, alias: str | None) -> tuple[str, str | None]:
+        """Give the alias whose endpoints serve a message, and the model name to send instead of theirs, if any."""
         if alias is None or alias in self._by_alias:
             return alias or self.default, None
         return (self.default, alias) if self._passes_unknown else (alias, None)
 
     async def admit(self, alias: str) -> Admission:
-        """Wait until an endpoint of the alias may be called, and take a place there; `leave` gives it back."""
-        group = await self._group(alias)
-        while True:
-            await self.gate.enter()
-            with_room = [upstream for upstream in group if upstream.has_room]
-            if (admission := _choose(with_room)) is not None:
-                admission.upstream.gate.take()
-                return admission
-            self.gate.leave()
-            await _wait(with_room, group)
+        """Wait until an endpoint of the alias may be called, and take a place there; `leave` gives it back.
+
+        An alias that nobody serves is a fault of the run, so its rows wait.
+        """
+        while alias not in self._gates:
+            self._missing.add(alias)
+            await asyncio.sleep(_UNKNOWN_ALIAS_SECONDS)
+        return await self._gates[alias].enter()
 
     def leave(self, admission: Admission) -> None:
         """Give a place back; a probe whose call said nothing is free for the next one."""
         if admission.probe and not admission.reported:
             admission.upstream.circuit.abandon_probe()
-        admission.upstream.gate.leave()
-        self.gate.leave()
+        admission.upstream.inside -= 1
+        self.inside -= 1
+        for gate in self._gates.values():
+            gate.look()
 
     @property
     def faults(self) -> Mapping[str, str]:
@@ -109,37 +124,29 @@ class Upstreams:
         """Whether any endpoint may be called."""
         return any(upstream.circuit.opened_for is None for upstream in self.all)
 
-    async def _group(self, alias: str) -> list[Upstream]:
-        """The endpoints of an alias; one that nobody serves is a fault of the run, so its rows wait."""
-        while alias not in self._by_alias:
-            self._missing.add(alias)
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-        self._missing.discard(alias)
-        return self._by_alias[alias]
+    def _gate(self, group: list[Upstream]) -> Gate[Admission]:
+        return Gate(lambda: self._choose(group), self.leave)
+
+    def _choose(self, group: list[Upstream]) -> Admission | Later:
+        """Take a place at the least loaded endpoint that may be called."""
+        if self.inside >= self.limit:
+            return Later()
+        now = _now()
+        with_room = [u for u in group if u.weight > 0 and u.inside < u.limit]
+        for upstream in sorted(with_room, key=lambda u: u.load):
+            permit = upstream.circuit.permit(now)
+            if permit is not Permit.WAIT:
+                upstream.inside += 1
+                self.inside += 1
+                return Admission(upstream, permit is Permit.PROBE, now)
+        return Later(min((u.circuit.wakes_at(now) for u in with_room), default=float("inf")))
 
 
-def _choose(group: list[Upstream]) -> Admission | None:
-    """Pick the least loaded endpoint by weight among those that may be called."""
-    for upstream in sorted(group, key=_load):
-        permit = upstream.circuit.permit(_now()) if upstream.weight > 0 else Permit.WAIT
-        if permit is not Permit.WAIT:
-            return Admission(upstream, probe=permit is Permit.PROBE)
-    return None
-
-
-async def _wait(with_room: list[Upstream], group: list[Upstream]) -> None:
-    """Wait for a circuit to be worth asking again or, if all are full, for a place; then all is asked anew."""
-    if with_room:
-        wakes_at = min(upstream.circuit.wakes_at(_now()) for upstream in with_room)
-        await asyncio.sleep(min(max(wakes_at - _now(), 0.001), _LOOK_AGAIN_SECONDS))
-        return
-    least = min(group, key=_load)
-    await least.gate.enter()
-    least.gate.leave()
-
-
-def _load(upstream: Upstream) -> float:
-    return upstream.gate.inside / upstream.weight if upstream.weight else float("inf")
+def signal_of(outcome: Outcome) -> Signal:
+    """What an outcome says about the number of calls at once."""
+    if outcome.kind in (Kind.RATE_LIMITED, Kind.UNAVAILABLE, Kind.TIMEOUT):
+        return Signal.OVERLOADED
+    return Signal.ANSWERED if outcome.kind in (Kind.ANSWERED, Kind.UNFIT) else Signal.IGNORED
 
 
 def _now() -> float:

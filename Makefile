@@ -1,0 +1,55 @@
+# The same few commands for people and machines. Everything runs in .venv, built from uv.lock.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+UV := .headrace/bootstrap/bin/uv
+UV_VERSION := 0.13.9
+RUN := .venv/bin/python
+SYNC := UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy $(UV) sync --locked --quiet --all-extras
+# Groups beyond dev that a target needs; the demo's texts are a dependency of the demo only.
+ROWS ?=
+MODEL ?= sim
+PYTEST_ARGS ?=
+
+.PHONY: help demo test test-all check up-local down-local spark-zip
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(UV) ## Real texts through the whole pipeline on this machine (ROWS=2000|all, MODEL=sim|local)
+	@$(SYNC) --group demo $(if $(filter local,$(MODEL)),--group local-model) $(POSTGRES_GROUP)
+	@$(RUN) -m deploy.demo --rows "$(ROWS)" --model "$(MODEL)"
+
+test: $(UV) ## The tests, with real Kafka, Postgres and Spark
+	@$(SYNC) --group demo $(POSTGRES_GROUP)
+	@$(RUN) -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-all: $(UV) ## The tests, and those that take long
+	@$(SYNC) --group demo $(POSTGRES_GROUP)
+	@$(RUN) -m pytest $(PYTEST_ARGS)
+
+check: $(UV) ## Format, lint, types, import rules
+	@$(SYNC) --group demo
+	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && .venv/bin/lint-imports
+
+up-local: $(UV) ## Kafka and Postgres without Docker; their addresses go to .headrace/local.env
+	@$(SYNC) $(POSTGRES_GROUP)
+	@$(RUN) -m deploy.local up
+
+down-local: ## Stop them; their data stay
+	@$(RUN) -m deploy.local down
+
+spark-zip: $(UV) ## dist/headrace-spark.zip for spark-submit --py-files
+	@$(SYNC)
+	@$(RUN) -m deploy.spark_zip
+
+# The wheel with a Postgres server, where the machine has none.
+POSTGRES_GROUP = $(shell command -v initdb pg_config >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo --group postgres)
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "Python 3.11 or newer is needed: install it, or name it with make PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@$(PYTHON) -m venv .headrace/bootstrap || \
+	  { echo "python3 -m venv failed: install your system's venv package (Debian: apt install python3-venv)" >&2; exit 2; }
+	@.headrace/bootstrap/bin/pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)" || \
+	  { echo "pip could not install uv $(UV_VERSION): check that this machine reaches its package registry" >&2; exit 4; }

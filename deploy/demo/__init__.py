@@ -1,0 +1,1 @@
+"""The main job on this machine: real texts through every stage, from one command."""

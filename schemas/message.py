@@ -79,18 +79,20 @@ def decode(key: bytes | None, value: bytes) -> Prompt | Unreadable:
         return _prompt(key, _body(value))
     except _UnreadableError as error:
         return error.value
+    except RecursionError:
+        return Unreadable(DeadLetter.NOT_JSON, "value is nested too deeply")
 
 
 def _body(value: bytes) -> dict[str, Any]:
     if value[:1] == b"\x00":
         raise _UnreadableError(DeadLetter.FRAMED, "first byte is 0x00: turn Schema Registry framing off")
     try:
-        body = json.loads(value)
-    except (ValueError, RecursionError):
+        body = json.loads(value.decode("utf-8-sig"))
+    except ValueError:
         raise _UnreadableError(DeadLetter.NOT_JSON, "value") from None
     if not isinstance(body, dict):
         raise _UnreadableError(DeadLetter.NOT_JSON, "value is not an object")
-    if body.get("v", VERSION) != VERSION:
+    if body.get("v") not in (None, VERSION):
         raise _UnreadableError(DeadLetter.VERSION, "v")
     return body
 
@@ -100,9 +102,10 @@ def _prompt(key: bytes | None, body: dict[str, Any]) -> Prompt:
     job = _text(body, "job") or DEFAULT_JOB
     if not _JOB.fullmatch(job):
         raise _UnreadableError(DeadLetter.INVALID_FIELD, "job")
-    messages, sanitised = _messages(body)
+    messages, changed = _messages(body)
     model = _text(body, "model")
-    params, response_format = _object(body, "params"), _object(body, "response_format")
+    params, params_changed = _object(body, "params")
+    response_format, format_changed = _object(body, "response_format")
     return Prompt(
         job=job,
         id=id_,
@@ -113,7 +116,7 @@ def _prompt(key: bytes | None, body: dict[str, Any]) -> Prompt:
         params=params or {},
         response_format=response_format,
         published_at=_time(body),
-        sanitised=sanitised,
+        sanitised=changed or params_changed or format_changed,
     )
 
 
@@ -146,7 +149,10 @@ def _messages(body: Mapping[str, Any]) -> tuple[tuple[Mapping[str, Any], ...], b
 
 
 def _is_message(message: object) -> bool:
-    if not isinstance(message, dict) or message.get("role") not in ROLES:
+    if not isinstance(message, dict):
+        return False
+    role = message.get("role")
+    if not isinstance(role, str) or role not in ROLES:
         return False
     content = message.get("content")
     return bool(content.strip()) if isinstance(content, str) else isinstance(content, list) and bool(content)
@@ -168,11 +174,11 @@ def _text(body: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
-def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+def _object(body: Mapping[str, Any], name: str) -> tuple[Mapping[str, Any] | None, bool]:
     value = body.get(name)
     if value is not None and not isinstance(value, dict):
         raise _UnreadableError(DeadLetter.INVALID_FIELD, name)
-    return clean_json(value)[0] if value else None
+    return clean_json(value) if value else (None, False)
 
 
 def _time(body: Mapping[str, Any]) -> datetime | None:

@@ -1,0 +1,165 @@
+"""A log in memory, with partitions, a group that rebalances, and every commit on record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from tests.fakes.samples import TOPIC
+from worker.core.offsets import OffsetTracker, Partition, Ticket
+from worker.ports import Record, Taken
+
+OnCommit = Callable[[Partition, int], None]
+
+
+@dataclass
+class FakeLog:
+    """The partitions of one topic and one group's committed offsets; `on_commit` is told of each commit."""
+
+    partitions: int = 1
+    topic: str = TOPIC
+    clock: Callable[[], float] = lambda: 1_767_225_600.0
+    on_commit: OnCommit = lambda _partition, _offset: None
+    records: dict[Partition, list[Record]] = field(default_factory=dict)
+    committed: dict[Partition, int] = field(default_factory=dict)
+    members: list[FakeSource] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.records = {(self.topic, number): [] for number in range(self.partitions)}
+
+    def publish(
+        self,
+        value: bytes | None,
+        *,
+        partition: int = 0,
+        key: bytes | None = None,
+        headers: tuple[tuple[str, bytes | None], ...] = (),
+    ) -> Record:
+        """Append one message."""
+        records = self.records[self.topic, partition]
+        timestamp = datetime.fromtimestamp(self.clock(), UTC)
+        record = Record(
+            self.topic, partition, len(records), key, value, headers, timestamp, f"{self.topic}/{partition}"
+        )
+        records.append(record)
+        for member in self.members:
+            member.arrived.set()
+        return record
+
+    def join(self, member: FakeSource) -> None:
+        """Take a member in and share the partitions out anew."""
+        self.members.append(member)
+        self.share()
+
+    def leave(self, member: FakeSource) -> None:
+        """Let a member go."""
+        if member in self.members:
+            self.members.remove(member)
+            member.revoke(member.owned)
+            self.share()
+
+    def share(self) -> None:
+        """Give each member its part, in the order of the members."""
+        count = len(self.members)
+        self.assign({member: list(self.records)[nth::count] for nth, member in enumerate(self.members)})
+
+    def assign(self, wanted: Mapping[FakeSource, Iterable[Partition]]) -> None:
+        """Rebalance: all that must leave leaves before anything arrives."""
+        shares = {member: set(partitions) for member, partitions in wanted.items()}
+        for member, partitions in shares.items():
+            member.revoke(member.owned - partitions)
+        for member, partitions in shares.items():
+            member.gain(partitions - member.owned)
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Store committed offsets."""
+        for partition, offset in offsets.items():
+            self.on_commit(partition, offset)
+            self.committed[partition] = offset
+
+    @property
+    def done(self) -> bool:
+        """Whether every message is committed."""
+        return all(self.committed.get(partition, 0) == len(records) for partition, records in self.records.items())
+
+
+class FakeSource:
+    """One member of the group; commits every `commit_seconds` while `run` runs, at a revocation and at the end."""
+
+    def __init__(self, log: FakeLog, commit_seconds: float = 1.0) -> None:
+        self._log = log
+        self._commit_seconds = commit_seconds
+        self._tracker = OffsetTracker()
+        self._positions: dict[Partition, int] = {}
+        self._stopped = False
+        self.arrived = asyncio.Event()
+
+    @property
+    def owned(self) -> set[Partition]:
+        """The partitions owned now."""
+        return set(self._positions)
+
+    async def take(self, most: int) -> list[Taken]:
+        while not self._stopped:
+            if taken := self._next(most):
+                return taken
+            self.arrived.clear()
+            await self.arrived.wait()
+        return []
+
+    def stop(self) -> None:
+        self._stopped = True
+        self.arrived.set()
+
+    def done(self, ticket: Ticket) -> None:
+        self._tracker.done(ticket)
+
+    def owns(self, ticket: Ticket) -> bool:
+        return self._tracker.owns(ticket)
+
+    async def close(self, seconds: float) -> bool:
+        self.stop()
+        self.commit()
+        self._log.leave(self)
+        return True
+
+    async def run(self) -> None:
+        """Commit from time to time, until cancelled."""
+        while True:
+            await asyncio.sleep(self._commit_seconds)
+            self.commit()
+
+    def commit(self, partitions: Iterable[Partition] | None = None) -> None:
+        """Commit what is finished."""
+        offsets = self._tracker.committable(partitions)
+        self._log.commit(offsets)
+        self._tracker.committed(offsets)
+
+    def revoke(self, partitions: Collection[Partition]) -> None:
+        """Commit what is finished of these partitions, and let go of them."""
+        self.commit(partitions)
+        self.lose(partitions)
+
+    def lose(self, partitions: Iterable[Partition]) -> None:
+        """Let go without a commit: another member owns them already."""
+        lost = list(partitions)
+        self._tracker.forget(lost)
+        for partition in lost:
+            self._positions.pop(partition, None)
+
+    def gain(self, partitions: Collection[Partition]) -> None:
+        """Begin to read where the group's commit stands."""
+        self._tracker.assign(partitions)
+        for partition in partitions:
+            self._positions[partition] = self._log.committed.get(partition, 0)
+        self.arrived.set()
+
+    def _next(self, most: int) -> list[Taken]:
+        taken: list[Taken] = []
+        for partition, position in self._positions.items():
+            records = self._log.records[partition][position : position + most - len(taken)]
+            self._positions[partition] += len(records)
+            taken += [Taken(record, self._tracker.track(partition, record.offset)) for record in records]
+        return taken

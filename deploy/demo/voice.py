@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from deploy.demo.run import Summary
 
 _ROWS = 10
-_TEXT_CHARS = 50
+_TEXT_CHARS = 44
 # A pipe or a file has no width of its own; the tables want this much.
 _PLAIN_WIDTH = 120
 
@@ -109,9 +109,8 @@ def _counts(summary: Summary) -> Table:
 def _sample(rows: list[dict[str, Any]]) -> Table:
     table = Table(title=f"{_ROWS} rows of the joined table (sentiment is the label that people gave)")
     table.title_justify = "left"
-    names = ("tweet_id", "text", "sentiment", "llm_status", "llm_output.label", "llm_model")
-    for name in names:
-        table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=6 if name == "text" else len(name))
+    for name in ("tweet_id", "text", "sentiment", "llm_status", "label", "llm_model"):
+        table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=0 if name == "text" else 11)
     answered = [row for row in rows if row["llm_status"] is not None]
     for row in answered[:: max(1, len(answered) // _ROWS)][:_ROWS]:
         label = (row["llm_output"] or {}).get("label")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from schemas import template, topics
+from schemas.text import is_json
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
 Text = Annotated[str, Field(min_length=1)]
@@ -20,11 +21,14 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 def duration(value: object) -> object:
     """Read `90s`, `30m`, `12h` or `2d`; anything else is left to pydantic."""
     if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())):
-        return timedelta(**{_UNITS[found[2]]: float(found[1])})
+        try:
+            return timedelta(**{_UNITS[found[2]]: float(found[1])})
+        except OverflowError:
+            raise ValueError("is longer than anybody can wait") from None
     return value
 
 
-Duration = Annotated[timedelta, BeforeValidator(duration, json_schema_input_type=str)]
+Duration = Annotated[timedelta, BeforeValidator(duration, json_schema_input_type=str), Field(gt=timedelta())]
 
 
 class _Part(BaseModel):
@@ -155,6 +159,13 @@ class Job(_Part):
     def _is_legal(cls, value: str | None) -> str | None:
         if value is not None and not topics.is_legal(value):
             raise ValueError("is no legal topic name")
+        return value
+
+    @field_validator("params")
+    @classmethod
+    def _are_json(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if not is_json(value):
+            raise ValueError("must be JSON: text, finite numbers, true, false, null, lists and names; quote a date")
         return value
 
     @field_validator("routes")

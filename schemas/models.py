@@ -72,6 +72,13 @@ class Model(_Part):
     price: Price | None = None
     timeouts: Timeouts = Timeouts()
 
+    @field_validator("endpoints")
+    @classmethod
+    def _some_are_called(cls, value: list[Endpoint]) -> list[Endpoint]:
+        if value and not any(endpoint.weight for endpoint in value):
+            raise ValueError("every weight is 0, so no call could ever leave: take the alias out instead")
+        return value
+
 
 class ModelsFile(_Part):
     """A whole models file."""

@@ -75,11 +75,12 @@ class KafkaSettings(Settings):
         return value
 
 
-# What the promises of delivery, commit and safe transport rest on; no pass-through may change these.
+# What the promises of delivery, commit and safe transport rest on, by each name that librdkafka takes for it; no
+# pass-through may change these.
 RESERVED = frozenset(
-    """acks bootstrap.servers enable.auto.commit enable.auto.offset.store enable.idempotence
-    enable.ssl.certificate.verification group.id partitioner sasl.password sasl.username
-    ssl.endpoint.identification.algorithm auto.offset.reset enable.partition.eof
+    """acks request.required.acks bootstrap.servers metadata.broker.list enable.auto.commit auto.commit.enable
+    enable.auto.offset.store enable.idempotence enable.ssl.certificate.verification group.id partitioner
+    sasl.password sasl.username ssl.endpoint.identification.algorithm auto.offset.reset enable.partition.eof
     message.max.bytes transactional.id""".split()
 )
 
@@ -94,8 +95,8 @@ class TopicSettings(Settings):
     @field_validator("prompts")
     @classmethod
     def _subscribes(cls, value: str) -> str:
-        if not value.startswith("^") and not topics.is_legal(value):
-            raise ValueError("must be a legal topic name, or an expression beginning with ^")
+        if not topics.is_subscription(value):
+            raise ValueError("must be a legal topic name, or a regular expression beginning with ^")
         return value
 
     @field_validator("dead_letters")

@@ -37,6 +37,20 @@ def clean_json(value: Any) -> tuple[Any, bool]:
     return value, False
 
 
+def is_json(value: Any) -> bool:
+    """Tell whether a value, of YAML say, is one that JSON can spell and everybody reads back the same."""
+    match value:
+        case None | str() | bool() | int():
+            return True
+        case float():
+            return math.isfinite(value)
+        case list():
+            return all(map(is_json, value))
+        case dict():
+            return all(isinstance(key, str) and is_json(item) for key, item in value.items())
+    return False
+
+
 def sorted_json(value: Any) -> str:
     """Compact JSON with sorted keys and unescaped UTF-8: the form that fingerprints are taken of."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

@@ -27,6 +27,17 @@ def is_legal(topic: str) -> bool:
     return bool(_LEGAL.fullmatch(topic)) and topic not in {".", ".."}
 
 
+def is_subscription(subscription: str) -> bool:
+    """Tell whether Kafka takes this as a subscription: a legal name, or `^` and the rest of a regular expression."""
+    if not subscription.startswith("^"):
+        return is_legal(subscription)
+    try:
+        re.compile(subscription)
+    except re.error:
+        return False
+    return True
+
+
 def subscribes_to(subscription: str, topic: str) -> bool:
     """Tell whether a subscription (one name, or an expression beginning with `^`) takes in a topic."""
     return bool(re.match(subscription, topic)) if subscription.startswith("^") else subscription == topic

@@ -1,0 +1,1 @@
+"""The images of Headrace and what their builds need."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from schemas.statuses import Billed, Reason
 from schemas.text import clean_text
+from worker.core.bodies import content_text
 from worker.core.outcome import Answer, Kind, Outcome
 
 _LENGTH = frozenset({"length", "max_tokens"})
@@ -20,7 +21,7 @@ def read_answer(content: Any, status: int) -> Outcome:
     message = choice.get("message")
     if not isinstance(message, dict):
         return Outcome(Kind.MALFORMED, Reason.MALFORMED_RESPONSE, Billed.MAYBE, status)
-    text, sanitised = clean_text(_content(message.get("content")))
+    text, sanitised = clean_text(content_text(message.get("content")))
     usage = content.get("usage")
     answer = Answer(
         text=text,
@@ -49,16 +50,6 @@ def _choice(content: Any) -> Mapping[str, Any]:
     choices = content.get("choices") if isinstance(content, dict) else None
     first = choices[0] if isinstance(choices, list) and choices else None
     return first if isinstance(first, dict) else {}
-
-
-def _content(content: Any) -> str:
-    """Join the text parts of a content that is a list; thoughts and images are no text."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "".join(
-        str(part.get("text") or "") for part in parts if isinstance(part, dict) and part.get("type", "text") == "text"
-    )
 
 
 def _count(usage: Any, name: str) -> int | None:

@@ -15,6 +15,7 @@ from worker.core.reply import Break, Broken, Reply
 from worker.core.waits import retry_after
 
 DETAIL_CHARS = 2000
+_STATUS = re.compile(r"[345][0-9][0-9]")
 _SAFE_CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 _STATUSES = {
@@ -37,8 +38,11 @@ _RUN_FAULT_CODES = {
     "unknown_parameter": Reason.REJECTED_REQUEST,
     **dict.fromkeys(_QUOTA_CODES, Reason.QUOTA),
 }
-_TOO_LONG_CODES = frozenset({"context_length_exceeded", "string_above_max_length"})
-_FILTER_CODES = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
+# About this row alone, whatever the status: a gateway may give a filtered prompt a 403, or wrap it in a 200.
+_ROW_CODES = {
+    **dict.fromkeys(("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"), Reason.FILTERED),
+    **dict.fromkeys(("context_length_exceeded", "string_above_max_length"), Reason.TOO_LONG),
+}
 # Servers without codes say it in words only.
 _TOO_LONG_WORDS = re.compile(
     r"context (length|window|size)|too many tokens|prompt is too long|maximum.{0,20}tokens", re.I
@@ -97,20 +101,13 @@ def _failure(status: int, error: Mapping[str, Any], reply: Reply, now: float) ->
 
 def _verdict(status: int, error: Mapping[str, Any]) -> tuple[Kind, Reason]:
     codes = _codes(error)
-    for code in codes:
-        if code in _RUN_FAULT_CODES:
-            return Kind.RUN_FAULT, _RUN_FAULT_CODES[code]
+    for kind, meanings in ((Kind.REJECTED, _ROW_CODES), (Kind.RUN_FAULT, _RUN_FAULT_CODES)):
+        if known := [meanings[code] for code in codes if code in meanings]:
+            return kind, known[0]
     if status in _STATUSES:
         return _STATUSES[status]
-    return Kind.REJECTED, _rejection(status, codes, str(error.get("message") or ""))
-
-
-def _rejection(status: int, codes: set[str], message: str) -> Reason:
-    if codes & _FILTER_CODES:
-        return Reason.FILTERED
-    if status == 413 or codes & _TOO_LONG_CODES or _TOO_LONG_WORDS.search(message):
-        return Reason.TOO_LONG
-    return Reason.REJECTED_REQUEST
+    too_long = status == 413 or _TOO_LONG_WORDS.search(str(error.get("message") or ""))
+    return Kind.REJECTED, Reason.TOO_LONG if too_long else Reason.REJECTED_REQUEST
 
 
 def _error_of(content: Any) -> Mapping[str, Any]:
@@ -118,21 +115,22 @@ def _error_of(content: Any) -> Mapping[str, Any]:
     if not isinstance(content, dict):
         return {}
     error = content.get("error", content)
-    return error if isinstance(error, dict) else {"message": str(error)}
+    if isinstance(error, dict):
+        return error
+    return {} if error is None else {"message": str(error)}
 
 
 def _status_inside(error: Mapping[str, Any]) -> int:
     for name in ("code", "status", "status_code"):
-        value = error.get(name)
-        if str(value).isdigit() and 300 <= int(str(value)) < 600:
-            return int(str(value))
+        if _STATUS.fullmatch(text := str(error.get(name))):
+            return int(text)
     return 500
 
 
-def _codes(error: Mapping[str, Any]) -> set[str]:
+def _codes(error: Mapping[str, Any]) -> list[str]:
     inner = error.get("innererror")
     values = [error.get("code"), error.get("type"), inner.get("code") if isinstance(inner, dict) else None]
-    return {value for value in values if isinstance(value, str)}
+    return [value for value in values if isinstance(value, str)]
 
 
 def _code(error: Mapping[str, Any]) -> str:

@@ -62,16 +62,17 @@ def decide(
 
     3 retries after the first call; 1 after a time-out or a malformed answer. Waits have equal jitter, between half
     and the whole of d: d = 1, 2, 4 to 30 s, for 503 and 504 d = 10, 20, 40 to 60 s. A Retry-After is never
-    undercut and spends nothing, and neither does a fault of the run, nor an outage: a failure while the endpoint
-    answers nobody (`others_answered` is False). A row that has waited out the longest outage (`overdue`) ends as
-    expired, but never for a fault of the run. `jitter` is in [0, 1).
+    undercut and spends nothing; from the fourth time on one below 1 s has our own back-off for a floor. A fault of
+    the run spends nothing either, nor does an outage: a failure while the endpoint answers nobody
+    (`others_answered` is False). A row that has waited out the longest outage (`overdue`) ends as expired, but
+    never for a fault of the run. `jitter` is in [0, 1).
     """
     if outcome.kind in _FINAL:
         return End(outcome.reason)
     if overdue and outcome.kind is not Kind.RUN_FAULT:
         return End(Reason.EXPIRED)
     if outcome.retry_after is not None and outcome.kind in (Kind.RATE_LIMITED, Kind.UNAVAILABLE, Kind.TROUBLE):
-        return Again(outcome.retry_after + _spread(outcome.retry_after, jitter), spent.waited(), pause=True)
+        return Again(_asked_for(outcome.kind, outcome.retry_after, spent.tries, jitter), spent.waited(), pause=True)
     if outcome.kind is Kind.RUN_FAULT or _is_outage(outcome, others_answered):
         return Again(_back_off(outcome.kind, spent.tries, jitter), spent.waited())
     after = spent.plus(outcome).waited()
@@ -88,6 +89,13 @@ def _back_off(kind: Kind, tries: int, jitter: float) -> float:
     first = _FIRST_WAIT.get(kind, _USUAL_FIRST_WAIT)
     whole = min(first * 2.0 ** min(tries, 10), _LONGEST_WAIT.get(kind, _USUAL_LONGEST_WAIT))
     return whole / 2 + whole / 2 * jitter
+
+
+def _asked_for(kind: Kind, seconds: float, tries: int, jitter: float) -> float:
+    """The wait a server asked for; one that says "now" again and again is taken at its word only so often."""
+    if seconds < _USUAL_FIRST_WAIT and tries >= RETRIES:
+        return max(seconds, _back_off(kind, tries - RETRIES, jitter))
+    return seconds + _spread(seconds, jitter)
 
 
 def _spread(seconds: float, jitter: float) -> float:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?(e[+-]?[0-9]+)?|\.[0-9]+", re.I)
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
@@ -21,11 +24,11 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _number(text: str | None) -> float | None:
-    try:
-        number = float(text or "")
-    except ValueError:
+    # Python alone would also read `1_000` and digits of other scripts.
+    if text is None or not _NUMBER.fullmatch(text.strip()):
         return None
-    return number if math.isfinite(number) and number >= 0 else None
+    number = float(text)
+    return number if math.isfinite(number) else None
 
 
 def _until(text: str | None, now: float) -> float | None:

@@ -27,6 +27,7 @@ class _Item:
     attempts: tuple[AttemptRow, ...]
     row: FinishedRow | None = None
     stripped: bool = False
+    settled: bool = False
     durable: asyncio.Future[bool] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -67,7 +68,11 @@ class Writer:
         """Write everything that is held now."""
         while self._items:
             batch, self._items = self._items[: self._rule.rows], self._items[self._rule.rows :]
-            await self._write(batch)
+            try:
+                await self._write(batch)
+            finally:
+                # A stop in the middle: nobody knows whether a statement took, so what has no word is written again.
+                self._items[:0] = [item for item in batch if not item.settled]
 
     def _put(self, attempts: tuple[AttemptRow, ...], row: FinishedRow | None) -> asyncio.Future[bool]:
         item = _Item(asyncio.get_running_loop().time(), attempts, row)
@@ -95,10 +100,6 @@ class Writer:
                 await self._wait(tries, len(batch), error)
             except StoreRefusedError as error:
                 return await self._divide(batch, error)
-            except asyncio.CancelledError:
-                # A stop in the middle of a statement: nobody knows whether it took, so it is written again.
-                self._items[:0] = batch
-                raise
             else:
                 self._telemetry.wrote(len(batch), loop.time() - started)
                 return _resolve(batch, stored)
@@ -117,6 +118,7 @@ class Writer:
         item = batch[0]
         log.error("store.refused", extra={"id": item.row.id if item.row else None, "what": str(error)})
         if item.stripped:
+            item.settled = True
             raise error
         item.stripped = True
         item.row = item.row.stripped(_REFUSED) if item.row else None
@@ -133,5 +135,6 @@ def _resolve(batch: Sequence[_Item], stored: Sequence[bool]) -> None:
     outcomes = iter(stored)
     for item in batch:
         took = next(outcomes) if item.row is not None else True
+        item.settled = True
         if not item.durable.done():
             item.durable.set_result(took)

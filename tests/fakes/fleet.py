@@ -1,0 +1,112 @@
+"""One worker without its adapters: the real main path, asker, writer and leases on fakes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from schemas.tables import RENEW_SECONDS
+from tests.fakes.dead_letters import FakeDeadLetters
+from tests.fakes.endpoint import FakeEndpoint
+from tests.fakes.source import FakeSource
+from tests.fakes.telemetry import FakeTelemetry
+from tests.fakes.virtual_time import wall
+from worker.asking import Asker
+from worker.core.batch import BatchRule
+from worker.core.limiter import Limiter
+from worker.drain import drain
+from worker.leases import Leases
+from worker.loop import Bounds, Loop, Parts
+from worker.ports import DeadLetters, Endpoint, Store
+from worker.upstreams import Upstream, Upstreams
+from worker.writer import Writer
+
+
+def half() -> float:
+    """The jitter of tests that want none of it."""
+    return 0.5
+
+
+def upstream(endpoint: Endpoint, alias: str = "small", *, most: int = 32, **fields: Any) -> Upstream:
+    """An endpoint that may be called `most` times at once from the start."""
+    name = fields.pop("name", "vllm-a:8000")
+    limiter = Limiter(most, 120.0, limit=float(most))
+    return Upstream(name=name, alias=alias, model=f"{alias}-7b", endpoint=endpoint, limiter=limiter, **fields)
+
+
+def upstreams(*all_: Upstream, limit: int = 32, passes_unknown: bool = False) -> Upstreams:
+    """These endpoints; the first one's alias is the default."""
+    return Upstreams(all_, all_[0].alias, limit, passes_unknown=passes_unknown)
+
+
+class FakeWorker:
+    """A worker in virtual time: `start` it, then `kill` it like a crash or `stop` it like SIGTERM."""
+
+    def __init__(
+        self,
+        source: FakeSource,
+        store: Store,
+        endpoints: FakeEndpoint | Iterable[Upstream],
+        *,
+        most: int = 32,
+        bounds: Bounds | None = None,
+        letters: DeadLetters | None = None,
+        jitter: Callable[[], float] = half,
+        outage: float = 86_400.0,
+    ) -> None:
+        served = [upstream(endpoints, most=most)] if isinstance(endpoints, FakeEndpoint) else list(endpoints)
+        self.source = source
+        self.store = store
+        self.upstreams = upstreams(*served, limit=most)
+        self.telemetry = FakeTelemetry()
+        self.writer = Writer(store, BatchRule(), self.telemetry, jitter)
+        self.leases = Leases(store, RENEW_SECONDS)
+        self.letters = letters or FakeDeadLetters()
+        asker = Asker(self.upstreams, self.writer, self.telemetry, wall=wall, jitter=jitter, outage=outage)
+        self.asker = asker
+        self.loop = Loop(self._parts(asker, jitter), bounds or Bounds.of(most))
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Run the main path and its keepers."""
+        steps: list[Coroutine[None, None, None]]
+        steps = [self.loop.run(), self.writer.run(), self.leases.run(), self.source.run()]
+        self.tasks = [asyncio.create_task(step) for step in steps]
+
+    async def kill(self) -> None:
+        """End everything in the middle of whatever it does, and clean up nothing."""
+        self.source.stop()
+        for task in (*self.tasks, *self.loop._tasks):
+            task.cancel()
+        await asyncio.gather(*self.tasks, *self.loop._tasks, return_exceptions=True)
+
+    async def stop(self, budget: float = 25.0) -> bool:
+        """Drain as the composition root does; says whether nothing paid for was left behind."""
+        main, writing, renewing, committing = self.tasks
+        self.loop.stop()
+        await asyncio.wait([main], timeout=budget / 5)
+        for task in (main, writing, renewing):
+            task.cancel()
+        await asyncio.gather(main, writing, renewing, return_exceptions=True)
+        clean = await drain(self.loop, self.writer, self.store, self.source, budget)
+        committing.cancel()
+        return clean
+
+    def broken(self) -> BaseException | None:
+        """What ended the main path or one of its keepers, if anything has."""
+        done = (task for task in self.tasks if task.done() and not task.cancelled())
+        return next((error for task in done if (error := task.exception())), None)
+
+    def _parts(self, asker: Asker, jitter: Callable[[], float]) -> Parts:
+        return Parts(
+            source=self.source,
+            store=self.store,
+            dead_letters=self.letters,
+            upstreams=self.upstreams,
+            asker=asker,
+            writer=self.writer,
+            leases=self.leases,
+            telemetry=self.telemetry,
+            jitter=jitter,
+        )

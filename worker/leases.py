@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from worker.errors import StoreUnavailableError
+from worker.errors import StoreRefusedError, StoreUnavailableError
 from worker.ports import Store, Work
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Leases:
         try:
             if self._held:
                 await self._store.renew(self.held)
-        except StoreUnavailableError as error:
+        except (StoreUnavailableError, StoreRefusedError) as error:
             log.warning("leases.not_renewed", extra={"held": len(self._held), "what": str(error)})
             return False
         return True

@@ -68,9 +68,17 @@ def record_of(message: AnyMessage, log_name: str) -> Record:
         key=message.key(),
         value=message.value(),
         headers=tuple((name, value.encode() if isinstance(value, str) else value) for name, value in _pairs(headers)),
-        timestamp=None if kind == TIMESTAMP_NOT_AVAILABLE else datetime.fromtimestamp(milliseconds / 1000, UTC),
+        timestamp=None if kind == TIMESTAMP_NOT_AVAILABLE else _instant(milliseconds),
         log=log_name,
     )
+
+
+def _instant(milliseconds: int) -> datetime | None:
+    """The instant a producer has named; one that counts in microseconds, say, names none that a calendar knows."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _pairs(

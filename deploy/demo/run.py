@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -39,11 +40,11 @@ class Summary:
 class Demo:
     """One demo from start to end; `model` is `sim` or `local`, `most` the number of texts (None is all)."""
 
-    def __init__(self, model: str, most: int | None, voice: Voice) -> None:
+    def __init__(self, model: str, most: int | None, voice: Voice, place: Place | None = None) -> None:
         self._model = model
         self._most = most
         self._voice = voice
-        self._place = Place.of(model)
+        self._place = place or Place.of(model)
 
     def run(self) -> Summary:
         """Carry texts through every stage; raises `DemoError`, or the local stack's own errors."""
@@ -79,11 +80,10 @@ class Demo:
     def _endpoint(self) -> Iterator[Mapping[str, str]]:
         simulated = self._model == "sim"
         words = ["-m", "simulator"] if simulated else ["-m", "deploy.demo.local_model"]
+        latency = {"SIMULATOR_LATENCY_MS": os.environ.get("SIMULATOR_LATENCY_MS", "100")}
         folder = {"LOCAL_MODEL_FOLDER": str(ROOT / ".headrace" / "cache")}
         with self._voice.stage("Simulated model" if simulated else "llama.cpp with gemma-3-270m"):
-            program = Program(
-                "model", words, {"SIMULATOR_PORT": "0", "SIMULATOR_LATENCY_MS": "100", **folder}, self._place
-            )
+            program = Program("model", words, {"SIMULATOR_PORT": "0", **latency, **folder}, self._place)
             try:
                 base_url = program.first_line(_START_SECONDS)["base_url"]
             except DemoError:

@@ -122,7 +122,7 @@ def test_unreadable_messages_reach_the_dead_letters_once_and_hold_nobody_up(worl
     wait_for(lambda: world.lag() == 0, 20, lambda: f"lag {world.lag()}")
     letters = world.dead_letters()
     reasons = [dict(letter.headers() or [])["__connect.errors.class.name"] for letter in letters]
-    assert sorted(reasons) == [b"key_mismatch", b"not_json", b"schema_registry_framing"]
+    assert sorted(map(str, reasons)) == ["b'key_mismatch'", "b'not_json'", "b'schema_registry_framing'"]
     assert b'{"id": "r-1", "prompt": "p"}' in {letter.value() for letter in letters}
 
 

@@ -1,0 +1,214 @@
+"""Finished results out of Postgres: one snapshot for a whole run, read in parallel and in bounded memory.
+
+The only file that knows the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+from pydantic import SecretStr
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from backfill.errors import AlreadyRunningError, ReadError, RunFailedError, UnreachableError, WrongJobError
+from backfill.results import RESULT_SCHEMA, parse, selected
+
+# Bytes of CSV that one Arrow batch is made of; with a few copies on the way this bounds a task's memory.
+BATCH_BYTES = 8 * 1024 * 1024
+# A run opens at most so many connections to read with, however large the cluster.
+MAX_PARTITIONS = 16
+_CONNECT_S = 10
+_KEEPALIVE_S = 30
+_FORMAT = "headrace_results"
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One state of the finished results of a job, which any number of connections can read while it is held."""
+
+    url: SecretStr
+    job: str
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to read of a snapshot: in how many parts, and whether with the parsed JSON of the answers."""
+
+    snapshot: Snapshot
+    parts: int
+    with_json: bool
+
+
+class Session:
+    """One database session for a whole run: it holds the lock on the target and the snapshot that tasks read.
+
+    Use it from the driver's main thread only; when it ends, by whatever death, Postgres frees both.
+    """
+
+    def __init__(self, connection: psycopg.Connection, snapshot: Snapshot) -> None:
+        self._connection = connection
+        self.snapshot = snapshot
+
+    def check(self) -> None:
+        """Raise `RunFailedError` unless lock and snapshot are still held: call it just before the target changes."""
+        try:
+            self._connection.execute("SELECT 1")
+        except psycopg.Error as error:
+            raise RunFailedError(
+                f"the database session that holds the lock on the target was lost ({type(error).__name__}), "
+                "so nothing was written: start the backfill again"
+            ) from error
+
+
+@contextmanager
+def database_session(url: SecretStr, job: str, target: str) -> Iterator[Session]:
+    """Take the lock on a target and a snapshot of a job's finished results, and hold both.
+
+    Raises `AlreadyRunningError` if another backfill holds the lock, `UnreachableError` if the database does not
+    answer, `WrongJobError` if it has no tables of ours.
+    """
+    with closing(_connect(url)) as connection:
+        try:
+            _lock(connection, target)
+            held = Session(connection, _snapshot(connection, url, job))
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+            raise WrongJobError("DATABASE_URL: no table headrace.results there: run `headrace migrate`") from None
+        except psycopg.Error as error:
+            raise UnreachableError(f"the database refused to start a read: {_say(error)}") from None
+        yield held
+
+
+def read(spark: SparkSession, snapshot: Snapshot, with_json: bool) -> DataFrame:
+    """The rows of a snapshot, not read yet: as many parts as tasks run at once, at most `MAX_PARTITIONS`.
+
+    The address of the database, which may hold a password, travels inside the pickled reader: it is in no option,
+    no plan and no log of Spark's.
+    """
+    parts = max(1, min(spark.sparkContext.defaultParallelism, MAX_PARTITIONS))
+    spark.dataSource.register(_data_source(Query(snapshot, parts, with_json)))
+    return spark.read.format(_FORMAT).load()
+
+
+def rows_of(query: Query, number: int) -> Iterator[pa.RecordBatch]:
+    """Read one part, from 0: the rows whose id hashes to it, so the parts are disjoint and even.
+
+    Raises `ReadError` without any value of a row.
+    """
+    try:
+        with closing(_connect(query.snapshot.url)) as connection:
+            connection.execute(_BEGIN)
+            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(query.snapshot.name)))
+            with connection.cursor().copy(_copy(query, number)) as rows:
+                yield from map(parse, _pieces(rows))
+    except (psycopg.Error, UnreachableError) as error:
+        raise ReadError(f"reading results from the database failed: {_say(error)}") from None
+
+
+class _Part(InputPartition):
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, query: Query) -> None:
+        self._query = query
+
+    def partitions(self) -> list[InputPartition]:
+        return [_Part(number) for number in range(self._query.parts)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Part)
+        return rows_of(self._query, partition.number)
+
+
+def _data_source(query: Query) -> type[DataSource]:
+    class FinishedResults(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return _FORMAT
+
+        def schema(self) -> StructType:
+            return RESULT_SCHEMA
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            return _Reader(query)
+
+    return FinishedResults
+
+
+def _connect(url: SecretStr) -> psycopg.Connection:
+    try:
+        connection = psycopg.connect(
+            url.get_secret_value(),
+            autocommit=True,
+            connect_timeout=_CONNECT_S,
+            keepalives_idle=_KEEPALIVE_S,
+            client_encoding="utf8",
+            application_name="headrace-backfill",
+        )
+        # A long read is meant to be long, whatever the server's defaults are.
+        connection.execute("SET statement_timeout = 0")
+        connection.execute("SET idle_in_transaction_session_timeout = 0")
+    except psycopg.Error as error:
+        raise UnreachableError(f"the database cannot be reached, check DATABASE_URL: {_say(error)}") from None
+    return connection
+
+
+def _lock(connection: psycopg.Connection, target: str) -> None:
+    taken = connection.execute(
+        "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [f"headrace.backfill:{target}"]
+    ).fetchone()
+    if not taken or not taken[0]:
+        raise AlreadyRunningError("another backfill of this target is already running; nothing was done")
+
+
+def _snapshot(connection: psycopg.Connection, url: SecretStr, job: str) -> Snapshot:
+    connection.execute(_BEGIN)
+    found = connection.execute(
+        sql.SQL("SELECT pg_export_snapshot(), (SELECT count(*) {})").format(_finished(job))
+    ).fetchone()
+    assert found is not None
+    return Snapshot(url, job, *found)
+
+
+def _finished(job: str) -> sql.Composed:
+    return sql.SQL("FROM headrace.results WHERE job = {} AND status <> 'claimed'").format(sql.Literal(job))
+
+
+def _copy(query: Query, number: int) -> sql.Composed:
+    part = sql.SQL("(hashtextextended(id, 0) & 9223372036854775807) % {} = {}").format(
+        sql.Literal(query.parts), sql.Literal(number)
+    )
+    return sql.SQL("COPY (SELECT {} {} AND {}) TO STDOUT (FORMAT csv)").format(
+        sql.SQL(selected(query.with_json)), _finished(query.snapshot.job), part
+    )
+
+
+def _pieces(rows: psycopg.Copy) -> Iterator[bytes]:
+    """Gather whole rows, which the protocol sends one by one, into pieces of about `BATCH_BYTES`."""
+    gathered: list[bytes] = []
+    size = 0
+    for row in rows:
+        gathered.append(bytes(row))
+        size += len(row)
+        if size >= BATCH_BYTES:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield b"".join(gathered)
+
+
+def _say(error: BaseException) -> str:
+    """The first line of what the driver says: names and addresses, never a statement or a value."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

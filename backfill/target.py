@@ -1,0 +1,90 @@
+"""The table that the answers are joined into: what each kind of target does for a run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from backfill.columns import column
+from backfill.errors import RunFailedError
+
+# Takes the number of rows that the table has with this run; raises if it is not the right one or the lock is lost.
+Ready = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the target is to look like: its columns in their order, the one with the id, and its partitions."""
+
+    schema: StructType
+    source_columns: int
+    id_column: str
+    partition_by: Sequence[str]
+
+    @property
+    def source(self) -> StructType:
+        """The columns that come from the source."""
+        return StructType(self.schema.fields[: self.source_columns])
+
+    @property
+    def llm(self) -> StructType:
+        """The columns of the answer."""
+        return StructType(self.schema.fields[self.source_columns :])
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Keys whose rows are replaced.
+
+    `changed`: one row a key, of the ledger. `rows`: their new rows, with key and ledger columns. `present`: the keyed
+    rows that the target has now.
+    """
+
+    changed: DataFrame
+    rows: DataFrame
+    present: DataFrame
+
+
+class Target(ABC):
+    """A table in a warehouse. Readers see the table before a run or the one after it, never one in between."""
+
+    def __init__(self, spark: SparkSession, path: str, shape: Shape) -> None:
+        self.spark = spark
+        self.path = path
+        self.shape = shape
+
+    @abstractmethod
+    def existing(self) -> DataFrame | None:
+        """The rows that are there, or None if there is no table yet; first clears up after a run that was killed.
+
+        Raises `RunFailedError` if its columns are not the wanted ones.
+        """
+
+    @abstractmethod
+    def create(self, rows: DataFrame, ready: Ready) -> None:
+        """Make the table. `ready` is called before it shows, where the format has such a moment, else after."""
+
+    @abstractmethod
+    def replace(self, new: Replacement, ready: Ready) -> None:
+        """Put new rows in the place of the old ones of the same keys; `ready` as in `create`."""
+
+    def ordered(self, rows: DataFrame) -> DataFrame:
+        """Take the wanted columns in their order."""
+        return rows.select(*(column(name) for name in self.shape.schema.names))
+
+    def gathered(self, rows: DataFrame) -> DataFrame:
+        """Bring rows of one partition together, so that a run writes a few files a partition and not one a task."""
+        names = self.shape.partition_by
+        return rows.hint("rebalance", *(column(name) for name in names)) if names else rows
+
+    def refuse(self, differences: Sequence[str]) -> None:
+        """Raise `RunFailedError` if there are any differences."""
+        if differences:
+            problems = "; ".join(differences)
+            raise RunFailedError(
+                f"target {self.path}: {problems}. Nothing was written: rename the target or the column"
+            )

@@ -91,13 +91,12 @@ def _problems(job: Job, folder: Path) -> Iterator[str]:
         yield f"source.format: {job.source.format} is not read yet; use parquet, csv, json, jsonl, delta or table"
     if job.target.format == "iceberg":
         yield "target.format: iceberg is not written yet; use delta or parquet"
-    if job.target.table:
+    elif job.target.table:
         yield f"target.table: {job.target.format} is written by its path; leave it out"
     if len({name.lower() for name in job.target.partition_by}) < len(job.target.partition_by):
         yield "target.partition_by: names a column twice"
     yield from sources.problems(job.source)
     yield from _overlap(job, folder)
-    yield from _params(job)
 
 
 def _overlap(job: Job, folder: Path) -> Iterator[str]:
@@ -112,14 +111,6 @@ def _plain(path: str) -> str:
     """Drop the ways in which one place is written differently: `file:`, `//`, `./` and a slash at the end."""
     scheme, found, rest = _FILE.sub("/", path).rpartition("://")
     return f"{scheme}{found}{posixpath.normpath(rest)}"
-
-
-def _params(job: Job) -> Iterator[str]:
-    for name, value in job.params.items():
-        try:
-            json.dumps(value)
-        except (TypeError, ValueError, RecursionError):
-            yield f"params.{name}: is no JSON value; write dates in quotes"
 
 
 def _json_schema(folder: Path, schema: Path | None) -> tuple[Mapping[str, Any] | None, list[str]]:

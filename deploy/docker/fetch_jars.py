@@ -15,22 +15,27 @@ from pathlib import Path
 from deploy.local import java
 from deploy.local.errors import ChecksumError, LocalStackError, MissingError
 from deploy.local.jars import FETCH_S, differences, parse_lock
-from deploy.local.resolvers import Ivy, find_ivy
+from deploy.local.resolvers import Ivy, Resolver, find_ivy
 from deploy.local.steps import Watch
 
 
-def fetch(lock: Path, folder: Path) -> int:
-    """Fetch the jars of `lock` into `folder`, beside what is there; return how many.
-
-    Raises `MissingError`, `UnreachableError` or `ChecksumError`, and puts nothing into `folder` then.
-    """
-    jars = parse_lock(lock.read_text(encoding="utf8"))
+def resolver() -> Resolver:
+    """The Ivy inside pyspark; raises `MissingError` when it or Java is not there."""
     ivy = find_ivy()
     if ivy is None:
         raise MissingError("Jars are fetched with the Ivy inside pyspark; install it (`uv sync --extra spark`).")
+    return Ivy(ivy, java.find())
+
+
+def fetch(lock: Path, folder: Path, source: Resolver) -> int:
+    """Fetch the jars of `lock` into `folder`, beside what is there; return how many.
+
+    Raises `UnreachableError` or `ChecksumError`, and puts nothing into `folder` then.
+    """
+    jars = parse_lock(lock.read_text(encoding="utf8"))
     with tempfile.TemporaryDirectory(prefix="headrace-jars-") as scratch:
         fresh = Path(scratch, "jars")
-        Ivy(ivy, java.find()).fetch([jar.coordinates for jar in jars], fresh, Watch(FETCH_S))
+        source.fetch([jar.coordinates for jar in jars], fresh, Watch(FETCH_S))
         if wrong := differences(fresh, jars):
             raise ChecksumError(f"The registry served other files than {lock} names: {'; '.join(wrong)}")
         shutil.copytree(fresh, folder, dirs_exist_ok=True)
@@ -44,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="where the jars go")
     chosen = parser.parse_args(arguments)
     try:
-        count = fetch(chosen.lock, chosen.folder)
+        count = fetch(chosen.lock, chosen.folder, resolver())
     except LocalStackError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -61,6 +61,7 @@ class Loop:
         self._bounds = bounds
         self._tasks: set[asyncio.Task[None]] = set()
         self._live: list[Work] = []
+        self._claiming = asyncio.Lock()
         self._stopped = asyncio.Event()
         self._broken: BaseException | None = None
 
@@ -159,8 +160,9 @@ class Loop:
     async def _claim(self, works: list[Work]) -> None:
         if not works:
             return
-        for work, claim in zip(works, await self._claims(works), strict=False):
-            self._start(work, claim)
+        async with self._claiming:
+            for work, claim in zip(works, await self._claims(works), strict=False):
+                self._start(work, claim)
 
     async def _claims(self, works: list[Work]) -> list[Claim]:
         """Claim, repeating while the store is away; nothing is claimed when the stop comes first."""
@@ -175,12 +177,14 @@ class Loop:
                 wait = min(wait * 2, longest)
 
     def _start(self, work: Work, claim: Claim) -> None:
-        if claim.ours:
+        # A claim of ours that is not in hand was made by a statement whose end we never learned.
+        adopted = claim.verdict is Verdict.HELD and self._parts.leases.find(work.key) is None
+        if claim.ours or adopted:
             work.claim = claim
             self._parts.leases.hold(work)
             self._parts.asker.expect()
             self._spawn(self._answer(work))
-        elif claim.verdict is Verdict.LIVE:
+        elif claim.verdict in (Verdict.LIVE, Verdict.HELD):
             self._live.append(work)
         else:
             self._end_work(work, _ENDS[claim.verdict])
@@ -194,6 +198,8 @@ class Loop:
                 if any(map(self._parts.source.owns, work.tickets)) and not self._joins(work):
                     self._keep_latest(works, work)
             await self._claim(list(works.values()))
+            # Those that have ended elsewhere, or left, have made room.
+            self._parts.asker.fewer.set()
 
     async def _stopping_within(self, seconds: float) -> bool:
         """Sleep, but no longer than until the stop; says whether it has come."""

@@ -76,7 +76,6 @@ class FakeWorker:
 
     async def kill(self) -> None:
         """End everything in the middle of whatever it does, and clean up nothing."""
-        self.source.stop()
         for task in (*self.tasks, *self.loop._tasks):
             task.cancel()
         await asyncio.gather(*self.tasks, *self.loop._tasks, return_exceptions=True)

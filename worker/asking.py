@@ -20,7 +20,7 @@ from worker.core.output import asked_again, checked, schema_of, wants_json
 from worker.core.reply import Broken, Reply
 from worker.core.retry import Again, End, Spent, decide
 from worker.core.rows import AttemptRow, Call, FinishedRow, ended, ledger_line
-from worker.errors import WrongSettingsError
+from worker.errors import FencedError, WrongSettingsError
 from worker.ports import Request, Telemetry, Work
 from worker.upstreams import Admission, Upstream, Upstreams
 from worker.validation import Checks
@@ -36,6 +36,7 @@ _ANSWERS_LATELY_SECONDS = 30.0
 class _Talk:
     """Where one prompt stands: what has been said, and what it has used up."""
 
+    work: Work
     prompt: Prompt
     claim: Claim
     alias: str
@@ -79,7 +80,10 @@ class Asker:
         self._stopped = False
 
     async def ask(self, work: Work) -> tuple[FinishedRow, AttemptRow]:
-        """Give a prompt's end and the ledger line of its last call; earlier lines are already with the writer."""
+        """Give a prompt's end and the ledger line of its last call; earlier lines are already with the writer.
+
+        Raises `FencedError` before a call that would be made under a claim that is no longer ours.
+        """
         try:
             return await self._until_end(self._talk(work))
         finally:
@@ -141,13 +145,15 @@ class Asker:
         assert work.claim is not None
         alias, model = self._upstreams.resolve(work.prompt.model)
         prompt = work.prompt
-        return _Talk(prompt, work.claim, alias, model, prompt.messages, work.claim.attempts, Spent())
+        return _Talk(work, prompt, work.claim, alias, model, prompt.messages, work.claim.attempts, Spent())
 
     async def _call(self, talk: _Talk) -> tuple[Outcome, str, Call, bool]:
         loop = asyncio.get_running_loop()
         with self._interruptible():
             admission = await self._upstreams.admit(talk.alias)
         try:
+            if talk.work.fenced:
+                raise FencedError
             talk.attempt += 1
             started, started_wall = loop.time(), self._wall()
             reply = await admission.upstream.endpoint.ask(self._request(talk, admission))

@@ -4,6 +4,7 @@ WorkerError
 ├── StoreUnavailableError       the same statement may be sent again
 │   └── SchemaMissingError      `headrace migrate` has not run yet
 ├── StoreRefusedError           something in the statement's data; never the same statement again
+├── FencedError                 another claim of the row has come between: its work goes back to the store's word
 ├── WrongSettingsError          no repetition helps: exit code 2
 └── StopAskedError              the stop came before the work had begun
 """
@@ -25,6 +26,10 @@ class SchemaMissingError(StoreUnavailableError):
 
 class StoreRefusedError(WorkerError):
     """The store will never take this statement as it is: something in its data."""
+
+
+class FencedError(WorkerError):
+    """Another claim of this row has come between, so no further call is made for this one."""
 
 
 class WrongSettingsError(WorkerError):

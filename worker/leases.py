@@ -26,6 +26,8 @@ class Leases:
 
     def hold(self, work: Work) -> None:
         """Begin to renew a claim; a newer claim of the same key takes its place."""
+        if (older := self._held.get(work.key)) is not None:
+            older.fenced = True
         self._held[work.key] = work
 
     def drop(self, work: Work) -> None:
@@ -51,9 +53,15 @@ class Leases:
 
     async def _renew(self) -> bool:
         try:
-            if self._held:
-                await self._store.renew(self.held)
+            if works := self.held:
+                self._fence(works, await self._store.renew(works))
         except (StoreUnavailableError, StoreRefusedError) as error:
             log.warning("leases.not_renewed", extra={"held": len(self._held), "what": str(error)})
             return False
         return True
+
+    def _fence(self, works: list[Work], still_ours: list[bool]) -> None:
+        for work, ours in zip(works, still_ours, strict=True):
+            if not ours:
+                work.fenced = True
+                self.drop(work)

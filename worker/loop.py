@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from schemas.message import Unreadable, decode
 from worker.asking import Asker
 from worker.core.claims import Claim, Verdict
-from worker.errors import StoreUnavailableError
+from worker.errors import FencedError, StoreUnavailableError
 from worker.leases import Leases
 from worker.ports import DeadLetters, Source, Store, Taken, Telemetry, Work
 from worker.upstreams import Upstreams
@@ -212,7 +212,11 @@ class Loop:
 
     async def _answer(self, work: Work) -> None:
         """Ask until the prompt has its end, make that durable, then let go of the offset."""
-        row, attempt = await self._parts.asker.ask(work)
+        try:
+            row, attempt = await self._parts.asker.ask(work)
+        except FencedError:
+            self._live.append(work)
+            return
         stored = await self._parts.writer.write(row, attempt)
         self._parts.leases.drop(work)
         if stored:

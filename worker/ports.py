@@ -39,14 +39,17 @@ class Taken:
 
 @dataclass(slots=True, repr=False, eq=False)
 class Work:
-    """One prompt on its way; the tickets of its duplicates travel with it."""
+    """One prompt on its way; the tickets of its duplicates travel with it.
+
+    `fenced` says that another claim is known to have come between, so that no further call is worth its price.
+    """
 
     prompt: Prompt
     record: Record
     tickets: list[Ticket]
     alias: str
     claim: Claim | None = None
-    waiting_since: float | None = None
+    fenced: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -88,13 +91,13 @@ class Store(Protocol):
     or `StoreRefusedError`."""
 
     async def claim(self, works: Sequence[Work]) -> list[Claim]:
-        """Claim in one statement what a poll brought; answers in the same order. Keys are distinct."""
+        """Claim in one transaction what a poll brought; answers in the same order. Keys are distinct."""
 
     async def finish(self, rows: Sequence[FinishedRow], attempts: Sequence[AttemptRow]) -> list[bool]:
         """Write ends and ledger lines in one transaction; False for a row whose claim another owner holds now."""
 
-    async def renew(self, works: Sequence[Work]) -> None:
-        """Prolong the leases of these claims."""
+    async def renew(self, works: Sequence[Work]) -> list[bool]:
+        """Prolong the leases of these claims; False where another claim has come between or the row has ended."""
 
     async def release(self, works: Sequence[Work]) -> None:
         """Give claims back whose call is not running, so that the next owner need not wait for the lease."""

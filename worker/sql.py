@@ -30,6 +30,7 @@ WITH incoming AS (
         WHEN held_status = 'succeeded' THEN 'done'
         WHEN held_status = 'failed' THEN
             CASE WHEN later IS TRUE AND (run IS NULL OR run IS DISTINCT FROM held_run) THEN 'again' ELSE 'done' END
+        WHEN live IS TRUE AND owner = %(worker)s THEN 'held'
         WHEN live IS TRUE THEN 'live'
         WHEN owner IS NULL THEN 'released'
         WHEN starts >= %(max_starts)s THEN 'crashed'
@@ -47,7 +48,7 @@ WITH incoming AS (
         CASE WHEN verdict IN ('lost', 'released', 'crashed') THEN starts ELSE 0 END
             + CASE verdict WHEN 'crashed' THEN 0 ELSE 1 END,
         CASE verdict WHEN 'crashed' THEN 'its owner died during each of ' || starts || ' starts' END
-    FROM judged WHERE verdict NOT IN ('done', 'superseded', 'live') ORDER BY job, id
+    FROM judged WHERE verdict NOT IN ('done', 'superseded', 'live', 'held') ORDER BY job, id
     ON CONFLICT (job, id) DO UPDATE SET
         run = excluded.run, fingerprint = excluded.fingerprint, status = excluded.status, reason = excluded.reason,
         worker = excluded.worker, claimed_until = excluded.claimed_until, claimed_at = excluded.claimed_at,
@@ -59,43 +60,46 @@ WITH incoming AS (
         endpoint = NULL, cost_usd = NULL, version_xid = pg_current_xact_id()
     WHERE r.fence = excluded.fence - 1
     RETURNING r.job, r.id, r.fence, r.claimed_at
-), lost AS (
-    INSERT INTO headrace.attempts (job, id, attempt, claimed_at, run, outcome, billed, model, worker,
-        started_at, finished_at)
-    SELECT j.job, j.id, 1 + coalesce((SELECT max(a.attempt) FROM headrace.attempts a
-            WHERE a.job = j.job AND a.id = j.id AND a.claimed_at = j.held_claim), 0),
-        j.held_claim, j.held_run, 'lost', 'maybe', j.held_model, j.owner, j.held_claim, now()
-    FROM judged j JOIN claimed c ON c.job = j.job AND c.id = j.id
-    WHERE j.held_status = 'claimed' AND j.owner IS NOT NULL
-    ON CONFLICT DO NOTHING
-    RETURNING job, id, attempt
 )
-SELECT i.job, i.id,
-    CASE WHEN j.verdict IN ('done', 'superseded') OR c.id IS NOT NULL THEN j.verdict ELSE 'live' END,
-    coalesce(c.fence, 0), c.claimed_at,
-    CASE WHEN j.is_new THEN 0 ELSE greatest(
-        (SELECT coalesce(max(a.attempt), 0) FROM headrace.attempts a WHERE a.job = i.job AND a.id = i.id),
-        l.attempt) END,
-    l.id IS NOT NULL
-FROM incoming i
-JOIN judged j ON j.job = i.job AND j.id = i.id
-LEFT JOIN claimed c ON c.job = i.job AND c.id = i.id
-LEFT JOIN lost l ON l.job = i.job AND l.id = i.id
+SELECT j.job, j.id,
+    CASE WHEN j.verdict IN ('done', 'superseded', 'held') OR c.id IS NOT NULL THEN j.verdict ELSE 'live' END,
+    coalesce(c.fence, j.fence, 0), coalesce(c.claimed_at, j.held_claim),
+    CASE WHEN j.held_status = 'claimed' AND c.id IS NOT NULL THEN j.owner END, j.held_claim, j.held_run, j.held_model
+FROM judged j LEFT JOIN claimed c ON c.job = j.job AND c.id = j.id
 """
 
-# Ends and ledger lines in one transaction. A row is written only by the holder of its newest claim; a row that was
-# already written under this fence is one whose commit was ambiguous, and counts as stored. A ledger line replaces
-# the `lost` line that another owner may have written for the same call.
+# In the transaction of the claim: a call that a former owner may have made and nobody has seen the end of.
+LOST = """
+INSERT INTO headrace.attempts (job, id, attempt, claimed_at, run, outcome, billed, model, worker,
+    started_at, finished_at)
+SELECT t.job, t.id, 1 + coalesce((SELECT max(a.attempt) FROM headrace.attempts a
+        WHERE a.job = t.job AND a.id = t.id AND a.claimed_at = t.held_claim), 0),
+    t.held_claim, t.held_run, 'lost', 'maybe', t.held_model, t.owner, t.held_claim, now()
+FROM unnest(%(job)b::text[], %(id)b::text[], %(owner)b::text[], %(held_claim)b::timestamptz[], %(held_run)b::text[],
+    %(held_model)b::text[]) AS t(job, id, owner, held_claim, held_run, held_model)
+ON CONFLICT DO NOTHING
+"""
+
+# The highest number that a call of a row has had, so that numbers go on where a former claim ended.
+NUMBERS = """
+SELECT a.job, a.id, max(a.attempt)
+FROM unnest(%(job)b::text[], %(id)b::text[]) AS t(job, id)
+JOIN headrace.attempts a ON a.job = t.job AND a.id = t.id
+GROUP BY a.job, a.id
+"""
+
+# Ends and ledger lines in one transaction. A row is written only by the holder of its newest claim. A ledger line
+# replaces the `lost` line that another owner may have written for the same call.
 FINISH = """
 WITH ended AS (
     SELECT * FROM unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[], %(status)b::text[], %(reason)b::text[],
         %(result)b::text[], %(result_json)b::text[], %(sanitised)b::boolean[], %(finish_reason)b::text[],
         %(prompt_tokens)b::bigint[], %(completion_tokens)b::bigint[], %(latency_ms)b::bigint[],
         %(result_length)b::bigint[], %(retry_count)b::bigint[], %(error_msg)b::text[], %(model)b::text[],
-        %(model_answered)b::text[], %(endpoint)b::text[], %(cost_usd)b::numeric[])
+        %(model_answered)b::text[], %(endpoint)b::text[], %(cost_usd)b::numeric[]) WITH ORDINALITY
         AS e(job, id, fence, status, reason, result, result_json, sanitised, finish_reason, prompt_tokens,
             completion_tokens, latency_ms, result_length, retry_count, error_msg, model, model_answered, endpoint,
-            cost_usd)
+            cost_usd, nth)
 ), stored AS (
     UPDATE headrace.results r SET
         status = e.status, reason = e.reason, result = e.result, result_json = e.result_json::jsonb,
@@ -105,7 +109,7 @@ WITH ended AS (
         endpoint = e.endpoint, cost_usd = e.cost_usd, worker = %(worker)s, claimed_until = NULL,
         completed_at = clock_timestamp(), version_xid = pg_current_xact_id()
     FROM ended e WHERE r.job = e.job AND r.id = e.id AND r.fence = e.fence AND r.status = 'claimed'
-    RETURNING r.job, r.id
+    RETURNING e.nth
 ), calls AS (
     INSERT INTO headrace.attempts AS a (job, id, attempt, claimed_at, run, outcome, http_status, billed,
         prompt_tokens, completion_tokens, latency_ms, cost_usd, model, endpoint, worker, started_at, finished_at,
@@ -128,18 +132,21 @@ WITH ended AS (
         finished_at = excluded.finished_at, detail = excluded.detail
     WHERE a.outcome = 'lost'
 )
-SELECT s.id IS NOT NULL OR EXISTS (
-    SELECT 1 FROM headrace.results r
-    WHERE r.job = e.job AND r.id = e.id AND r.fence = e.fence AND r.status <> 'claimed')
+SELECT nth FROM stored
+"""
+
+# Rows that FINISH did not write: those already written under this fence had an ambiguous commit and count as stored.
+ALREADY = """
+SELECT e.nth
 FROM unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[]) WITH ORDINALITY AS e(job, id, fence, nth)
-LEFT JOIN stored s ON s.job = e.job AND s.id = e.id
-ORDER BY e.nth
+JOIN headrace.results r ON r.job = e.job AND r.id = e.id AND r.fence = e.fence AND r.status <> 'claimed'
 """
 
 RENEW = """
 UPDATE headrace.results r SET claimed_until = now() + make_interval(secs => %(lease)s)
 FROM unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[]) AS h(job, id, fence)
 WHERE r.job = h.job AND r.id = h.id AND r.fence = h.fence AND r.status = 'claimed'
+RETURNING r.job, r.id
 """
 
 # The start is taken back and no owner is named, so the next one counts no death and records no lost call.

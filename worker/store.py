@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
@@ -22,6 +23,9 @@ from worker.errors import SchemaMissingError, StoreRefusedError, StoreUnavailabl
 from worker.ports import Work
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 
 # One for claims, one for answers, one for leases and health: each is used by one task at a time.
 _CONNECTIONS = 3
@@ -38,6 +42,10 @@ _ATTEMPT_COLUMNS = (
     "job id attempt claimed_at run outcome http_status billed prompt_tokens completion_tokens latency_ms cost_usd "
     "model endpoint started_at finished_at detail"
 ).split()
+_KEY_COLUMNS = ("job", "id")
+_LOST_COLUMNS = ("job", "id", "owner", "held_claim", "held_run", "held_model")
+# A new row has had no calls, and one that is not asked needs no number for its next.
+_WITHOUT_CALLS = frozenset({Verdict.NEW, Verdict.DONE, Verdict.SUPERSEDED, Verdict.LIVE, Verdict.CRASHED})
 # The server understood the statement and its values and will refuse them each time.
 _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, UnicodeEncodeError)
 
@@ -54,7 +62,6 @@ class PostgresStore:
             open=False,
             timeout=_POOL_WAIT_SECONDS,
             reconnect_timeout=_POOL_WAIT_SECONDS,
-            check=AsyncConnectionPool.check_connection,
             kwargs={
                 "autocommit": True,
                 "connect_timeout": _CONNECT_SECONDS,
@@ -82,21 +89,24 @@ class PostgresStore:
         return str(found[0][0]) if found else None
 
     async def claim(self, works: Sequence[Work]) -> list[Claim]:
-        """Claim in one statement; answers in the order of `works`."""
-        rows = await self._rows(sql.CLAIM, self._claim_values(works))
-        claims = {(job, id_): _claim(rest) for job, id_, *rest in rows}
-        return [claims[work.key] for work in works]
+        """Claim in one transaction; answers in the order of `works`."""
+        found = await self._use(lambda connection: self._claim(connection, works))
+        return [found[work.key] for work in works]
 
     async def finish(self, rows: Sequence[FinishedRow], attempts: Sequence[AttemptRow]) -> list[bool]:
         """Write ends and ledger lines in one transaction; False where another claim has come between."""
         values = _columns(rows, _ROW_COLUMNS) | _columns(attempts, _ATTEMPT_COLUMNS, "a_")
         values["result_json"] = [_json(row.result_json) for row in rows]
         values["worker"] = self._worker
-        return [bool(stored) for (stored,) in await self._rows(sql.FINISH, values)]
+        stored = {nth for (nth,) in await self._rows(sql.FINISH, values)}
+        if len(stored) < len(rows):
+            stored |= {nth for (nth,) in await self._rows(sql.ALREADY, values)}
+        return [nth in stored for nth in range(1, len(rows) + 1)]
 
-    async def renew(self, works: Sequence[Work]) -> None:
-        """Prolong the leases of these claims."""
-        await self._rows(sql.RENEW, _fences(works) | {"lease": LEASE_SECONDS})
+    async def renew(self, works: Sequence[Work]) -> list[bool]:
+        """Prolong the leases of these claims; False where another claim has come between or the row has ended."""
+        renewed = set(await self._rows(sql.RENEW, _fences(works) | {"lease": LEASE_SECONDS}))
+        return [work.key in renewed for work in works]
 
     async def release(self, works: Sequence[Work]) -> None:
         """Give claims back whose call is not running."""
@@ -119,10 +129,25 @@ class PostgresStore:
             "max_starts": MAX_STARTS,
         }
 
+    async def _claim(self, connection: Connection, works: Sequence[Work]) -> dict[tuple[str, str], Claim]:
+        async with connection.transaction():
+            judged = [_Judged(*row) for row in await _execute(connection, sql.CLAIM, self._claim_values(works))]
+            if lost := [row for row in judged if row.owner is not None]:
+                await _execute(connection, sql.LOST, _columns(lost, _LOST_COLUMNS))
+            known = [row for row in judged if row.verdict not in _WITHOUT_CALLS]
+            numbers = await _execute(connection, sql.NUMBERS, _columns(known, _KEY_COLUMNS)) if known else []
+        calls = {(job, id_): number for job, id_, number in numbers}
+        return {(row.job, row.id): row.claim(calls.get((row.job, row.id), 0)) for row in judged}
+
     async def _rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        return await self._use(lambda connection: _execute(connection, statement, values))
+
+    async def _use(self, act: Callable[[Connection], Awaitable[T]]) -> T:
+        """Act on a connection of the pool; what the driver raises becomes one of our own two errors."""
         try:
-            async with self._pool.connection() as connection:
-                return await _execute(connection, statement, values)
+            # The statement's own time limit is the server's; this one covers a server that has gone without a word.
+            async with asyncio.timeout(_STATEMENT_SECONDS + _CONNECT_SECONDS), self._pool.connection() as connection:
+                return await act(connection)
         except _REFUSALS as error:
             raise StoreRefusedError(_say(error)) from None
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
@@ -131,13 +156,26 @@ class PostgresStore:
             raise StoreUnavailableError(_say(error)) from None
 
 
-async def _execute(
-    connection: AsyncConnection[tuple[Any, ...]], statement: str, values: Mapping[str, Any]
-) -> list[tuple[Any, ...]]:
-    # The statement's own time limit is the server's; this one covers a server that has gone without a word.
-    async with asyncio.timeout(_STATEMENT_SECONDS + _CONNECT_SECONDS):
-        cursor = await connection.execute(statement, values, binary=True)
-        return await cursor.fetchall() if cursor.description else []
+class _Judged(NamedTuple):
+    """One line of what CLAIM answers; `owner` is set when its former owner's call was lost."""
+
+    job: str
+    id: str
+    verdict: str
+    fence: int
+    claimed_at: datetime | None
+    owner: str | None
+    held_claim: datetime | None
+    held_run: str | None
+    held_model: str | None
+
+    def claim(self, attempts: int) -> Claim:
+        return Claim(Verdict(self.verdict), self.fence, self.claimed_at, attempts, self.owner is not None)
+
+
+async def _execute(connection: Connection, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    cursor = await connection.execute(statement, values, binary=True)
+    return await cursor.fetchall() if cursor.description else []
 
 
 def _columns(rows: Iterable[object], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
@@ -153,11 +191,6 @@ def _fences(works: Sequence[Work]) -> dict[str, Any]:
         "id": [work.prompt.id for work in held],
         "fence": [work.claim.fence for work in held if work.claim],
     }
-
-
-def _claim(row: Sequence[Any]) -> Claim:
-    verdict, fence, claimed_at, attempts, lost = row
-    return Claim(Verdict(verdict), fence, claimed_at, attempts, bool(lost))
 
 
 def _json(value: object) -> str | None:

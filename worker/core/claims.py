@@ -20,6 +20,8 @@ class Verdict(StrEnum):
     DONE = "done"
     SUPERSEDED = "superseded"
     CRASHED = "crashed"
+    # This worker's own claim: in hand, or made by a statement whose end it never learned.
+    HELD = "held"
     # Another owner is asking: come back later.
     LIVE = "live"
 

@@ -46,7 +46,6 @@ CREATE TABLE headrace.results (
     PRIMARY KEY (job, id)
 ) WITH (fillfactor = 80);
 CREATE INDEX results_finished ON headrace.results (job, version_xid) WHERE status <> 'claimed';
-CREATE INDEX results_open ON headrace.results (claimed_until) WHERE status = 'claimed';
 
 CREATE TABLE headrace.attempts (
     job text NOT NULL,

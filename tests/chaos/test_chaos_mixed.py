@@ -1,0 +1,70 @@
+"""Everything at once: a fleet of four under three monkeys and an endpoint that fails in every way it can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.canaries import MARKER
+from tests.chaos.conftest import Scale
+from tests.chaos.invariants import Report
+from tests.chaos.manifest import marked
+from tests.chaos.monkey import Mischief, Pace
+from tests.chaos.world import Servers, replaced, world
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+_FAULTS: list[dict[str, object]] = [
+    {"name": "paid: reset", "match": {"probability": 0.01}, "close": "after_request", "reset": True, "bill": True},
+    {"name": "paid: cut", "match": {"probability": 0.005}, "chunked": True, "close": "mid_body"},
+    {
+        "name": "paid: malformed",
+        "match": {"probability": 0.005},
+        "body": '{"choices": [',
+        "content_type": "text/plain",
+    },
+    {
+        "name": "trouble",
+        "match": {"probability": 0.05},
+        "status": 500,
+        "error": {"message": f"cannot serve {MARKER}"},
+    },
+    {"name": "limited", "match": {"probability": 0.003}, "status": 429, "headers": {"Retry-After": "1"}},
+    {"name": "slow", "match": {"probability": 0.01}, "latency_ms": {"min": 2000, "max": 5000}},
+]
+# Rows that four troubles in a row, or two spoiled answers, end: rare, and rightly so.
+_MOST_FAILED = 0.005
+_REASONS = {"attempts_exhausted", "server_error", "connection", "malformed_response", "crashed"}
+
+
+def test_all_faults_together(
+    shared: Servers, tmp_path: Path, scale: Scale, seed: int, passes: Callable[..., Report]
+) -> None:
+    messages = marked(scale.mixed)
+    half = len(messages) // 2
+    with world(shared, tmp_path, replaced(_FAULTS, {"p50": 500, "p99": 2000}), seed) as made:
+        made.fleet.start(4)
+        made.publisher.publish(messages[:half])
+        made.publisher.trickle(messages[half:], per_second=60)
+        mischief = Mischief(made, seed)
+        monkeys = [
+            mischief.on_workers(Pace(1, 6)),
+            mischief.on_broker(Pace(10, 30)),
+            mischief.on_database(Pace(3, 12)),
+        ]
+        for monkey in monkeys:
+            monkey.start()
+        made.wait_for_ends(round(len(messages) * 0.85), 2400)
+        for monkey in monkeys:
+            monkey.stop()
+        shared.heal()
+        made.fleet.start(max(0, 4 - len(made.alive)))
+        made.settle(400)
+        acts = [act for monkey in monkeys for act in monkey.done]
+        told = f"seed {seed}, {len(acts)} acts {sorted(set(acts))}"
+        report = passes(made.report(len(messages)), told)
+    assert set(report.failed) <= _REASONS
+    assert sum(report.failed.values()) <= _MOST_FAILED * len(messages)
+    assert len(report.kills) >= 3, "a run without kills shows little"

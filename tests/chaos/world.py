@@ -1,0 +1,250 @@
+"""One scenario's world: servers behind proxies, an endpoint, a fleet, and the ledgers of what happens to them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+from sqlalchemy.engine import make_url
+
+from deploy.local import ports
+from deploy.local.kafka import Kafka
+from deploy.local.kafka_config import KafkaOptions
+from deploy.local.postgres import Postgres, PostgresOptions
+from deploy.local.stack import throwaway_kafka, throwaway_postgres
+from tests.chaos import canaries, history
+from tests.chaos.invariants import Report, check
+from tests.chaos.ledgers import Fault, Halt, Ledgers
+from tests.chaos.manifest import Manifest, Publisher
+from tests.chaos.proxy import Proxy
+from tests.chaos.sampler import PARTITIONS, Sampler
+from tests.fleet import Fleet, Worker, wait_for
+from tests.simulated import Script, Simulated, read_ledger, simulated
+
+# Short, so that the group notices a dead or frozen worker within a test's patience.
+_GROUP = "session.timeout.ms=6000,heartbeat.interval.ms=1500"
+# Rules of a script whose name begins so have billed a call and spoiled its answer.
+PAID = "paid: "
+
+
+@dataclass
+class Servers:
+    """A Kafka and a Postgres that tests may kill, each with a proxy in front for the workers."""
+
+    kafka: Kafka
+    postgres: Postgres
+    kafka_proxy: Proxy
+    postgres_proxy: Proxy
+
+    def heal(self) -> None:
+        """Let everything run and flow again."""
+        self.kafka.start()
+        self.postgres.start()
+        for proxy in (self.kafka_proxy, self.postgres_proxy):
+            proxy.up()
+            proxy.heal()
+
+    def new_database(self, name: str) -> str:
+        """Create a database; gives its URL, past the proxy."""
+        with psycopg.connect(self.postgres.url, autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return self.postgres.url_of(name)
+
+    def proxied(self, url: str) -> str:
+        """The same database through the proxy."""
+        return make_url(url).set(port=self.postgres_proxy.port).render_as_string(hide_password=False)
+
+
+@contextmanager
+def servers() -> Iterator[Servers]:
+    """Servers of their own for a test session."""
+    front = ports.choose(("kafka", "postgres"), {})
+    with ExitStack() as entered:
+        options = KafkaOptions(proxy_port=front["kafka"], heap_mb=384)
+        kafka = entered.enter_context(throwaway_kafka(options))
+        settings = {"max_connections": "60", "log_min_messages": "error"}
+        postgres = entered.enter_context(throwaway_postgres(PostgresOptions(settings=settings)))
+        made = Servers(kafka, postgres, Proxy(front["kafka"]), Proxy(front["postgres"]))
+        made.kafka_proxy.start(kafka.proxied_port)
+        entered.callback(made.kafka_proxy.close)
+        made.postgres_proxy.start(int(postgres.address.rsplit(":", 1)[1]))
+        entered.callback(made.postgres_proxy.close)
+        yield made
+
+
+@dataclass
+class World:
+    """What a scenario steers and measures. `real_leases` lets claims of the dead run out by themselves."""
+
+    servers: Servers
+    endpoint: Simulated
+    fleet: Fleet
+    folder: Path
+    real_leases: bool
+    manifest: Manifest = field(default_factory=Manifest)
+    halts: list[Halt] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.sampler = Sampler(self.fleet, self.manifest, self.folder / "scrapes.txt")
+        self.publisher = Publisher(self.fleet.kafka, self.fleet.topic, self.fleet.job, self.manifest)
+
+    @property
+    def alive(self) -> list[Worker]:
+        """Workers whose process runs."""
+        return [worker for worker in self.fleet.workers if worker.process.poll() is None]
+
+    def kill(self, worker: Worker) -> Halt:
+        """Kill -9, with the endpoint's count of calls in flight taken right before."""
+        in_flight = self.endpoint.stats()["in_flight"]
+        worker.process.kill()
+        worker.process.wait()
+        return self._halted(Halt("kill", time.time(), worker.process.pid, in_flight))
+
+    def freeze(self, worker: Worker) -> Halt:
+        """SIGSTOP: a process that everybody takes for dead."""
+        in_flight = self.endpoint.stats()["in_flight"]
+        worker.signal(signal.SIGSTOP)
+        return self._halted(Halt("freeze", time.time(), worker.process.pid, in_flight))
+
+    def thaw(self, worker: Worker) -> None:
+        """SIGCONT."""
+        worker.signal(signal.SIGCONT)
+
+    def stop(self, worker: Worker, seconds: float = 45) -> int:
+        """SIGTERM, and wait; gives the exit code."""
+        in_flight, at = self.endpoint.stats()["in_flight"], time.time()
+        worker.signal(signal.SIGTERM)
+        code = worker.end(seconds)
+        self._halted(Halt("stop", at, worker.process.pid, in_flight, code))
+        return code
+
+    @contextmanager
+    def fault(self, name: str) -> Iterator[None]:
+        """Note when something was taken from the fleet."""
+        began = time.time()
+        yield
+        self.faults.append(Fault(name, began, time.time()))
+
+    def time_passes(self) -> None:
+        """Let the leases of processes that are dead or frozen run out now, as a minute would."""
+        if self.real_leases:
+            return
+        gone = [f"%-{halt.pid}-%" for halt in self.halts if halt.how != "stop" or halt.exit_code]
+        with psycopg.connect(self.fleet.database, autocommit=True) as connection:
+            connection.execute(
+                "UPDATE headrace.results SET claimed_until = now() WHERE status = 'claimed' AND worker LIKE ANY(%s) "
+                "AND claimed_until > now()",
+                (gone,),
+            )
+
+    def wait_for_ends(self, rows: int, seconds: float = 120) -> None:
+        """Wait until so many rows have their end, a database that is away notwithstanding."""
+        wait_for(lambda: self.ended() >= rows, seconds, lambda: f"{self.ended()} of {rows} rows have ended")
+
+    def ended(self) -> int:
+        """Rows that have their end; -1 while the database does not answer."""
+        try:
+            return self.fleet.ended()
+        except psycopg.Error:
+            return -1
+
+    def settle(self, seconds: float = 200) -> None:
+        """Wait until every published message has its end and its commit."""
+        self.publisher.join()
+        wanted = len(self.manifest.ids)
+        wait_for(lambda: self._passed() >= wanted, seconds, lambda: f"{self.ended()} of {wanted} rows have ended")
+        wait_for(lambda: self.fleet.lag() == 0, 60, lambda: f"lag {self.fleet.lag()}")
+        wait_for(lambda: self.endpoint.stats()["in_flight"] == 0, 60, lambda: "calls are still in flight")
+
+    def report(self, planned: int) -> Report:
+        """Stop the fleet, read every ledger and compare them."""
+        samples = self.sampler.stop()
+        codes = self._stop_all()
+        letters = [dict(letter.headers() or []) for letter in self.fleet.dead_letters()]
+        rules = self.endpoint.stats()["rules"]
+        ledgers = Ledgers(
+            manifest=self.manifest,
+            calls=read_ledger(self.folder / "calls.jsonl"),
+            results=self.fleet.rows("results"),
+            attempts=self.fleet.rows("attempts"),
+            letters=letters,  # type: ignore[arg-type]
+            samples=samples,
+            history=history.read(self.fleet.database, self.fleet.job),
+            planned=planned,
+            halts=[halt for halt in self.halts if halt.how != "stop" or halt.exit_code],
+            faults=self.faults,
+            paid_faults=sum(count for name, count in rules.items() if name.startswith(PAID)),
+        )
+        report = check(replace(ledgers, canary_hits=self._canary_hits(ledgers)))
+        if codes - {0}:
+            report.problems.append(f"workers left with {sorted(codes)} at the end")
+        return report
+
+    def _stop_all(self) -> set[int]:
+        """Let every worker drain; one that is still being loaded has no handler for signals yet."""
+        for worker in (alive := self.alive):
+            wait_for(lambda worker=worker: worker.events, 30)  # type: ignore[misc]
+            worker.signal(signal.SIGTERM)
+        return {worker.end(45) for worker in alive}
+
+    def _canary_hits(self, ledgers: Ledgers) -> list[str]:
+        password = make_url(self.fleet.database).password or ""
+        wanted = canaries.strings(str(password))
+        columns = [(f"attempts.outcome of {line['id']}", str(line["outcome"])) for line in ledgers.attempts]
+        columns += [(f"results.error_msg of {row['id']}", str(row["error_msg"])) for row in ledgers.results]
+        files = [path for path in self.folder.iterdir() if path.suffix in (".log", ".txt")]
+        hits = canaries.hits_in_files(wanted, files) + canaries.hits_in_text(wanted, columns)
+        return hits + canaries.hits_in_headers(wanted, ledgers.letters)
+
+    def _halted(self, halt: Halt) -> Halt:
+        self.halts.append(halt)
+        return halt
+
+    def _passed(self) -> int:
+        self.time_passes()
+        return self.ended()
+
+
+@contextmanager
+def world(
+    shared: Servers, folder: Path, script: Script | None = None, seed: int = 0, **settings: str
+) -> Iterator[World]:
+    """A prepared world without workers, its sampler running; `settings` are those of the workers."""
+    name = f"chaos_{os.urandom(4).hex()}"
+    shared.heal()
+    database = shared.new_database(name)
+    with simulated(script, seed=str(seed), ledger=folder / "calls.jsonl", latency_ms=100) as endpoint:
+        fleet = Fleet(shared.kafka.bootstrap_servers, database, folder, endpoint.base_url)
+        fleet.settings = {
+            "KAFKA_BOOTSTRAP_SERVERS": f"{ports.HOST}:{shared.kafka_proxy.port}",
+            "KAFKA_CONSUMER_CONF": _GROUP,
+            "DATABASE_URL": shared.proxied(database),
+            "LLM_API_KEY": canaries.KEY,
+            "LOG_LEVEL": "DEBUG",
+            "MAX_IN_FLIGHT": "16",
+            "DRAIN_SECONDS": "15",
+            **settings,
+        }
+        fleet.prepare(PARTITIONS)
+        history.install(database)
+        made = World(shared, endpoint, fleet, folder, os.environ.get("HEADRACE_CHAOS") == "full")
+        made.sampler.start()
+        try:
+            yield made
+        finally:
+            shared.heal()
+            made.sampler.stop()
+            fleet.close()
+
+
+def replaced(rules: Sequence[dict[str, object]], latency_ms: object = 100) -> Script:
+    """A script of these faults before good answers of this latency."""
+    return {"rules": [*rules, {"name": "well", "latency_ms": latency_ms}]}

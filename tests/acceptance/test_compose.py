@@ -1,0 +1,142 @@
+"""`docker compose up worker --scale worker=8` for real: scaled, stopped in the middle, resumed, joined back.
+
+Skipped with the reason where no container engine answers; with `HEADRACE_TEST_DOCKER=1` that is a failure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.compose_stack import Stack, no_engine, stack
+from tests.architecture.compose_file import seconds, services
+from tests.fleet import Fleet, prompts, wait_for
+
+WORKERS = 8
+ROWS = 2000
+pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.timeout(2400)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _engine() -> None:
+    reason = no_engine()
+    if reason and os.environ.get("HEADRACE_TEST_DOCKER") == "1":
+        pytest.fail(f"HEADRACE_TEST_DOCKER=1, but {reason}")
+    if reason:
+        pytest.skip(f"no container engine: {reason}")
+
+
+@pytest.fixture(scope="module")
+def fleet_stack(_engine: None) -> Iterator[Stack]:
+    """Eight workers on a model that takes its time."""
+    tag = "headrace-worker:test"
+    with stack(WORKER_IMAGE=tag, SIMULATOR_LATENCY_MS="1000", MAX_IN_FLIGHT="8") as made:
+        made.build("worker", tag)
+        made.up(WORKERS)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def world(fleet_stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    """A job in the stack, reached from this machine."""
+    made = Fleet(fleet_stack.kafka, fleet_stack.database, tmp_path_factory.mktemp("compose"), "unused")
+    made.prepare(partitions=24)
+    return made
+
+
+def test_the_file_is_clean(fleet_stack: Stack) -> None:
+    """Compose reads it without a warning."""
+    assert fleet_stack.compose("config", "--quiet") == ""
+
+
+def test_eight_workers_run_confined(fleet_stack: Stack) -> None:
+    """What the file asks for is what the engine gives; a worker's root cannot be written, its /tmp can."""
+    workers = fleet_stack.containers("worker")
+    assert [worker.running for worker in workers] == [True] * WORKERS
+    for worker in workers:
+        host = worker.said["HostConfig"]
+        assert (host["ReadonlyRootfs"], host["CapDrop"], host["Init"]) == (True, ["ALL"], True)
+        assert host["Memory"] == 512 * 2**20
+        assert not host["PortBindings"]
+        assert not any("headrace-local-only" in value for value in worker.said["Config"]["Env"])
+    program = (
+        "import os; open('/tmp/x', 'w'); print(os.getuid(), os.access('/', os.W_OK), os.access('/opt', os.W_OK))"
+    )
+    assert fleet_stack.python("worker", program).split() == ["10001", "False", "False"]
+
+
+def test_a_stop_in_the_middle_loses_nothing_and_pays_for_nothing_twice(fleet_stack: Stack, world: Fleet) -> None:
+    """2,000 prompts from this machine; all eight drain with exit 0; the same eight finish the rest."""
+    assert world.publish(prompts(ROWS)) == ROWS
+    wait_for(lambda: world.ended() >= ROWS // 5, 120, lambda: str(fleet_stack.stats()))
+    began = time.monotonic()
+    fleet_stack.compose("stop", "worker")
+    took = time.monotonic() - began
+    ended = world.ended()
+    assert [worker.exit_code for worker in fleet_stack.containers("worker")] == [0] * WORKERS
+    assert took < seconds(services()["worker"]["stop_grace_period"])
+    assert ROWS // 5 <= ended < ROWS, "the stop came too late to be in the middle"
+    assert fleet_stack.stats()["billed"] == ended
+
+    fleet_stack.up(WORKERS)
+    world.wait_until_ended(ROWS, 240)
+    assert world.statuses() == {("succeeded", None): ROWS}
+    stats = fleet_stack.stats()
+    assert (stats["distinct_ids"], stats["billed"], stats["duplicate_bills"]) == (ROWS, ROWS, 0)
+    assert len({row["worker"] for row in world.rows("results")}) > WORKERS
+    _metrics_add_up(fleet_stack, ROWS - ended)
+
+
+def _metrics_add_up(made: Stack, messages: int) -> None:
+    """Every worker is found by the service's name, as Prometheus does it, and together they tell the whole."""
+    program = """
+import re, socket, urllib.request as u
+hosts = {each[4][0] for each in socket.getaddrinfo("worker", 9400, socket.AF_INET)}
+ask = lambda host, page: u.urlopen(f"http://{host}:9400/{page}", timeout=5).read().decode()
+line = re.compile(r'^headrace_messages_total{outcome="succeeded"} (.+)$', re.M)
+print(len(hosts), {ask(host, "readyz").strip() for host in hosts},
+      int(sum(float(line.search(ask(host, "metrics"))[1]) for host in hosts)), sep=";")
+"""
+    assert made.python("simulator", program).strip() == f"{WORKERS};{{'ok'}};{messages}"
+
+
+def test_servers_stop_cleanly_and_keep_their_data(fleet_stack: Stack, world: Fleet) -> None:
+    """A stop reaches Postgres and Kafka themselves; the next start goes on where they were."""
+    fleet_stack.compose("stop")
+    assert [each.exit_code for each in fleet_stack.containers("postgres")] == [0]
+    assert [each.exit_code for each in fleet_stack.containers("simulator")] == [0]
+    assert [each.exit_code for each in fleet_stack.containers("kafka")] == [143]
+    fleet_stack.up(2)
+    assert world.ended() == ROWS
+    assert world.publish(prompts(ROWS + 20)) == ROWS + 20
+    world.wait_until_ended(ROWS + 20, 60)
+    assert fleet_stack.stats()["billed"] == 20, "the first 2,000 are not asked again"
+
+
+def test_a_table_goes_through_from_inside_the_network(fleet_stack: Stack, tmp_path: Path) -> None:
+    """The example by the two one-shot services: published, answered, joined into a Delta table, once."""
+    fleet_stack.build("spark", "headrace-spark:test")
+    jobs = Stack(
+        fleet_stack.project,
+        fleet_stack.kafka_port,
+        fleet_stack.postgres_port,
+        {**fleet_stack.settings, "SPARK_IMAGE": "headrace-spark:test"},
+    )
+    produced = _last_line(jobs.compose("run", "--rm", "-T", "producer", "--job", "reviews.yaml", seconds=600))
+    assert (produced["read"], produced["published"], produced["exit"]) == (20, 20, 0)
+    world = Fleet(jobs.kafka, jobs.database, tmp_path, "unused", job="reviews")
+    world.wait_until_ended(20, 60)
+    first = _last_line(jobs.compose("run", "--rm", "-T", "backfill", "--job", "reviews.yaml", seconds=600))
+    assert (first["rows"], first["joined"], first["written"], first["exit"]) == (20, 20, 20, 0)
+    second = _last_line(jobs.compose("run", "--rm", "-T", "backfill", "--job", "reviews.yaml", seconds=600))
+    assert (second["written"], second["exit"]) == (0, 0)
+
+
+def _last_line(said: str) -> dict[str, object]:
+    found: dict[str, object] = json.loads(said.strip().splitlines()[-1])
+    return found

@@ -28,6 +28,7 @@ class Leases:
         """Begin to renew a claim; a newer claim of the same key takes its place."""
         if (older := self._held.get(work.key)) is not None:
             older.fenced = True
+        work.fenced = False
         self._held[work.key] = work
 
     def drop(self, work: Work) -> None:

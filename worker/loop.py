@@ -215,6 +215,7 @@ class Loop:
         try:
             row, attempt = await self._parts.asker.ask(work)
         except FencedError:
+            self._parts.leases.drop(work)
             self._live.append(work)
             return
         stored = await self._parts.writer.write(row, attempt)

@@ -88,12 +88,14 @@ class FakeStore:
         await self._trouble.after()
         return stored
 
-    async def renew(self, works: Sequence[Work]) -> None:
+    async def renew(self, works: Sequence[Work]) -> list[bool]:
         await self._trouble.before()
         until = self.tables.now() + timedelta(seconds=LEASE_SECONDS)
-        for row in self._held(works):
+        held = self._held(works)
+        for row in held:
             row["claimed_until"] = until
         await self._trouble.after()
+        return [self.tables.results.get(work.key) in held for work in works]
 
     async def release(self, works: Sequence[Work]) -> None:
         await self._trouble.before()
@@ -105,8 +107,10 @@ class FakeStore:
     def _claim(self, work: Work, now: datetime) -> Claim:
         held = self.tables.results.get(work.key)
         verdict = _judge(work, held, now)
+        if held is not None and verdict is Verdict.LIVE and held["worker"] == self._worker:
+            return Claim(Verdict.HELD, held["fence"], held["claimed_at"], self._calls_of(work.key))
         if verdict in (Verdict.DONE, Verdict.SUPERSEDED, Verdict.LIVE):
-            return Claim(verdict, attempts=self._calls_of(work.key))
+            return Claim(verdict)
         lost = held is not None and self._record_lost(work.key, held, now)
         attempts = self._calls_of(work.key)
         row = self._row(work, verdict, held, now)

@@ -19,7 +19,7 @@ from worker.asking import Asker
 from worker.core.batch import BatchRule
 from worker.core.reply import Break, Broken, Reply
 from worker.core.rows import FinishedRow
-from worker.errors import WrongSettingsError
+from worker.errors import FencedError, WrongSettingsError
 from worker.ports import Request, Work
 from worker.upstreams import Upstreams
 from worker.writer import Writer
@@ -289,6 +289,18 @@ async def test_after_a_stop_no_call_begins() -> None:
     await asyncio.gather(asking, return_exceptions=True)
     assert asking.cancelled()
     assert desk.requests == []
+
+
+@virtual
+async def test_a_claim_that_is_known_to_be_fenced_makes_no_further_call() -> None:
+    desk, one = Desk(lambda _: error(503, headers={"retry-after": "60"}), latency=1), work()
+    asking = asyncio.create_task(desk.ask(one))
+    await asyncio.sleep(5)
+    one.fenced = True
+    with pytest.raises(FencedError):
+        await asking
+    assert len(desk.requests) == 1
+    assert (desk.asker.asking, desk.upstreams.inside) == (0, 0)
 
 
 @virtual

@@ -24,19 +24,26 @@ class Recording(FakeStore):
         self.failures = list(failures)
         self.renewals: list[tuple[float, list[str]]] = []
 
-    async def renew(self, works: Sequence[Work]) -> None:
+    async def renew(self, works: Sequence[Work]) -> list[bool]:
         self.renewals.append((now() - 1000, [work.prompt.id for work in works]))
         if self.failures:
             raise self.failures.pop(0)
-        await super().renew(works)
+        return await super().renew(works)
+
+
+async def claimed(store: FakeStore, *ids: str) -> list[Work]:
+    works = [work(id_) for id_ in ids]
+    for one, claim in zip(works, await store.claim(works), strict=True):
+        one.claim = claim
+    return works
 
 
 @virtual
 async def test_all_held_claims_are_renewed_together_every_twenty_seconds() -> None:
     store = Recording()
     leases = Leases(store, 20)
-    for id_ in "ab":
-        leases.hold(work(id_))
+    for one in await claimed(store, "a", "b"):
+        leases.hold(one)
     running = asyncio.create_task(leases.run())
     await asyncio.sleep(61)
     assert store.renewals == [(20, ["a", "b"]), (40, ["a", "b"]), (60, ["a", "b"])]
@@ -47,8 +54,7 @@ async def test_all_held_claims_are_renewed_together_every_twenty_seconds() -> No
 async def test_a_claim_outlives_any_call_while_its_owner_lives() -> None:
     store = Recording()
     leases = Leases(store, 20)
-    held = work("a")
-    (held.claim,) = await store.claim([held])
+    (held,) = await claimed(store, "a")
     leases.hold(held)
     running = asyncio.create_task(leases.run())
     for _ in range(60):
@@ -67,7 +73,7 @@ def test_a_failed_renewal_is_repeated_before_the_lease_is_over_and_stops_nobody(
     async def renewed() -> None:
         store = Recording(error, error)
         leases = Leases(store, 20)
-        leases.hold(work("a"))
+        leases.hold((await claimed(store, "a"))[0])
         running = asyncio.create_task(leases.run())
         await asyncio.sleep(45)
         assert [at for at, _ in store.renewals] == [20, 22, 24, 44]
@@ -93,6 +99,24 @@ def test_a_newer_claim_of_a_key_takes_the_place_of_the_older_one() -> None:
     leases.hold(newer)
     leases.drop(older)
     assert (leases.held, leases.find(newer.key), len(leases)) == ([newer], newer, 1)
+    assert (older.fenced, newer.fenced) == (True, False)
     leases.drop(newer)
     leases.drop(newer)
     assert (leases.held, leases.find(newer.key), len(leases)) == ([], None, 0)
+
+
+@virtual
+async def test_a_claim_that_was_taken_over_is_let_go_and_known_to_be_fenced() -> None:
+    store = Recording()
+    leases = Leases(store, 20)
+    kept, taken = await claimed(store, "kept", "taken")
+    leases.hold(kept)
+    leases.hold(taken)
+    await FakeStore(store.tables, "b").claim([work("taken", "another version", offset=9)])
+    running = asyncio.create_task(leases.run())
+    await asyncio.sleep(21)
+    assert leases.held == [kept]
+    assert (kept.fenced, taken.fenced) == (False, True)
+    leases.hold(taken)
+    assert not taken.fenced
+    running.cancel()

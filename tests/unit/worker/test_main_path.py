@@ -169,6 +169,18 @@ async def test_an_older_answer_never_overwrites_a_newer_one() -> None:
 
 
 @virtual
+async def test_an_older_version_is_not_asked_any_further_once_a_newer_one_has_come() -> None:
+    mill = Mill(lambda r: error(500) if text_of(r) == "v1" else answer(), latency=1)
+    mill.publish("r-1", "v1")
+    mill.publish("r-2", "others are answered")
+    mill.worker()
+    await asyncio.sleep(1.5)
+    mill.publish("r-1", "v2")
+    await mill.until(lambda: mill.log.done)
+    assert [text_of(asked.request) for asked in mill.endpoint.asked if asked.request.id == "r-1"] == ["v1", "v2"]
+
+
+@virtual
 async def test_the_first_version_sent_again_is_the_latest_version() -> None:
     mill = Mill()
     for prompt in ("v1", "v2", "v1"):

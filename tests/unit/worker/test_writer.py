@@ -46,7 +46,7 @@ class ScriptedStore:
     async def claim(self, works: Sequence[Work]) -> list[Claim]:
         raise NotImplementedError
 
-    async def renew(self, works: Sequence[Work]) -> None:
+    async def renew(self, works: Sequence[Work]) -> list[bool]:
         raise NotImplementedError
 
     async def release(self, works: Sequence[Work]) -> None:

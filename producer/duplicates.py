@@ -5,29 +5,33 @@ De-duplication is of rows with the same id and the same request. Two ids with th
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from producer import columns as names
 from producer.columns import column
 from producer.verdicts import Reject, reject
 
+_HASH = f"{names.PREFIX}hash"
+
 
 def repeated_ids(rows: DataFrame, id_: str) -> DataFrame:
-    """Find the ids that more than one row has; reads the id's column alone where the format allows it."""
-    ids = rows.select(column(id_).cast("string").alias(names.ID))
-    counted = ids.where(column(names.ID).isNotNull()).groupBy(names.ID).count()
-    return counted.where("count > 1").select(names.ID)
+    """Find the hashes that more than one id has; reads the id's column alone where the format allows it.
+
+    Two ids may meet in one hash, which only means that they are looked at more closely.
+    """
+    hashes = rows.where(column(id_).isNotNull()).select(_hash(id_).alias(_HASH))
+    return hashes.groupBy(_HASH).count().where("count > 1").select(_HASH)
 
 
 def without(rows: DataFrame, id_: str, repeated: DataFrame) -> DataFrame:
     """Keep the rows whose id is theirs alone, and those without an id."""
-    return rows.join(repeated, column(id_).cast("string") == repeated[names.ID], "left_anti")
+    return rows.join(repeated, (_hash(id_) == column(_HASH)) & column(id_).isNotNull(), "left_anti")
 
 
 def only(rows: DataFrame, id_: str, repeated: DataFrame) -> DataFrame:
-    """Keep the rows whose id other rows have too."""
-    return rows.join(repeated, column(id_).cast("string") == repeated[names.ID], "left_semi")
+    """Keep the rows whose id other rows may have too."""
+    return rows.join(repeated, (_hash(id_) == column(_HASH)) & column(id_).isNotNull(), "left_semi")
 
 
 def unsettled(prepared: DataFrame) -> DataFrame:
@@ -53,3 +57,7 @@ def settled(prepared: DataFrame, dedup: bool) -> DataFrame:
             names.REPEATED: good & ~differ & later if dedup else fn.lit(False),
         }
     )
+
+
+def _hash(id_: str) -> Column:
+    return fn.xxhash64(column(id_).cast("string"))

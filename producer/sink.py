@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
@@ -37,20 +37,14 @@ class Delivery:
         except KafkaException as error:
             raise DeliveryError(_unanswered(settings, error)) from None
 
-    def send(self, key: str, value: bytes) -> None:
-        """Queue one message; raises `DeliveryError` once any message has failed for good."""
-        while True:
-            try:
-                self._producer.produce(self._topic, value, key, on_delivery=self._report)
-                break
-            except BufferError:
-                self._poll(1)
-            except KafkaException as error:
-                raise DeliveryError(self._shortfall(_say(error))) from None
-        self._sent += 1
-        self.bytes += len(value) + len(key.encode())
-        if not self._sent % _MESSAGES_BETWEEN_POLLS:
+    def send(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """Queue messages; raises `DeliveryError` once any message has failed for good."""
+        for start in range(0, len(keys), _MESSAGES_BETWEEN_POLLS):
+            end = start + _MESSAGES_BETWEEN_POLLS
+            for key, value in zip(keys[start:end], values[start:end], strict=True):
+                self._queue(key, value)
             self._poll(0)
+        self.bytes += sum(map(len, keys)) + sum(map(len, values))
 
     def finish(self) -> None:
         """Wait until every message is reported on; raises `DeliveryError` unless all are acknowledged."""
@@ -60,6 +54,18 @@ class Delivery:
         self._raise_failure()
         if self.acked != self._sent:
             raise DeliveryError(self._shortfall("no answer"))
+
+    def _queue(self, key: bytes, value: bytes) -> None:
+        while True:
+            try:
+                self._producer.produce(self._topic, value, key, on_delivery=self._report)
+            except BufferError:
+                self._poll(1)
+            except KafkaException as error:
+                raise DeliveryError(self._shortfall(_say(error))) from None
+            else:
+                self._sent += 1
+                return
 
     def _report(self, error: KafkaError | None, _: object) -> None:
         if error is None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyarrow import RecordBatch
 from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
@@ -60,10 +61,11 @@ class PromptsWriter(DataSourceArrowWriter):
         lookup = self._publication.finished
         delivery = Delivery(self._publication.kafka, self._publication.topic)
         rows = skipped = 0
-        with lookup() if lookup else nullcontext(_none) as finished:
+        with lookup() if lookup else nullcontext() as finished:
             for batch in iterator:
-                rows += batch.num_rows
-                skipped += _send(batch, delivery, finished)
+                wanted = _unfinished(batch, finished) if finished else batch
+                rows, skipped = rows + batch.num_rows, skipped + batch.num_rows - wanted.num_rows
+                delivery.send(wanted.column(ID).to_pylist(), wanted.column(VALUE).to_pylist())
         delivery.finish()
         return Delivered(rows, skipped, delivery.acked, delivery.bytes)
 
@@ -79,8 +81,9 @@ class PromptsWriter(DataSourceArrowWriter):
 def publish(rows: DataFrame, publication: Publication) -> None:
     """Publish id and message of each row; `read_tally` tells what came of it, after a failure too."""
     rows.sparkSession.dataSource.register(_data_source(publication))
-    sent = rows.select(column(ID), column(FINGERPRINT), column(VALUE).cast("binary").alias(VALUE))
-    sent.write.format(_FORMAT).mode("append").save()
+    sent = [column(name).cast("binary").alias(name) for name in (ID, VALUE)]
+    asked = [column(FINGERPRINT)] if publication.finished else []
+    rows.select(*sent, *asked).write.format(_FORMAT).mode("append").save()
 
 
 def read_tally(path: Path) -> Delivered:
@@ -101,21 +104,11 @@ def _data_source(publication: Publication) -> type[DataSource]:
     return Prompts
 
 
-def _send(batch: RecordBatch, delivery: Delivery, finished: Finished) -> int:
-    """Hand over the rows of a batch that have no finished result; tell how many were skipped."""
-    ids = batch.column(ID).to_pylist()
+def _unfinished(batch: RecordBatch, finished: Finished) -> RecordBatch:
+    """Keep the rows of a batch that have no finished result."""
+    ids = batch.column(ID).cast(pa.string()).to_pylist()
     done = finished(ids, batch.column(FINGERPRINT).to_pylist())
-    skipped = 0
-    for id_, value in zip(ids, batch.column(VALUE).to_pylist(), strict=True):
-        if id_ in done:
-            skipped += 1
-        else:
-            delivery.send(id_, value)
-    return skipped
-
-
-def _none(_: Sequence[str], __: Sequence[str]) -> set[str]:
-    return set()
+    return batch.filter(pa.array([id_ not in done for id_ in ids], pa.bool_())) if done else batch
 
 
 def _write_tally(path: Path, messages: Sequence[WriterCommitMessage | None]) -> None:

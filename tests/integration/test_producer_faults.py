@@ -1,0 +1,228 @@
+"""Tasks that run twice, brokers that die, and starts from anywhere: what was promised still holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from control.migrate import migrate
+from deploy.local.kafka import Kafka
+from deploy.local.stack import throwaway_kafka
+from deploy.spark_zip import build
+from producer.errors import DeliveryError, RunFailedError
+from producer.pipeline import publish
+from producer.sink import Delivery
+from schemas.settings import DatabaseSettings, KafkaSettings
+from tests.services import KafkaService, PostgresService
+from tests.spark.producing import make_run, write_job, write_rows
+from tests.spark.reading_topics import make_topic, read_all
+from tests.spark_session import spark, spark_packages
+
+__all__ = ["spark", "spark_packages"]
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+ROOT = Path(__file__).parents[2]
+IMPATIENT = "message.timeout.ms=4000"
+# Publishes 1,000 rows in batches of 200 from one task, which fails once, after 600 rows have reached the broker.
+FLAKY = """
+import sys, time
+from contextlib import contextmanager
+from pathlib import Path
+from pyspark import TaskContext
+from pyspark.sql import SparkSession, functions as fn
+from producer import columns, writer
+from schemas.settings import KafkaSettings
+
+servers, topic, tally = sys.argv[1:]
+spark = (SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
+    .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+    .config("spark.log.level", "FATAL").config("spark.sql.execution.arrow.maxRecordsPerBatch", "200").getOrCreate())
+
+@contextmanager
+def flaky():
+    batches = []
+    def look_up(ids, fingerprints):
+        batches.append(ids)
+        if len(batches) == 4 and TaskContext.get().attemptNumber() == 0:
+            time.sleep(2)
+            raise OSError("the executor is gone")
+        return set()
+    yield look_up
+
+text = fn.concat(fn.lit("r-"), fn.col("id").cast("string"))
+rows = spark.range(0, 1000, 1, 1).select(
+    text.alias(columns.ID), text.alias(columns.FINGERPRINT), text.alias(columns.VALUE))
+writer.publish(rows, writer.Publication(KafkaSettings(bootstrap_servers=servers), topic, Path(tally), flaky))
+print(writer.read_tally(Path(tally)))
+"""
+
+
+@pytest.fixture(scope="module")
+def database(postgres: PostgresService) -> Iterator[str]:
+    url = postgres.new_database()
+    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture
+def mortal_kafka() -> Iterator[Kafka]:
+    with throwaway_kafka() as server:
+        yield server
+
+
+def submit(folder: Path, environ: dict[str, str], *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run `spark-submit` with a Python that knows installed packages but not this source tree."""
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    found = {
+        "PYTHONPATH": sysconfig.get_path("purelib"),
+        "PYSPARK_PYTHON": str(python),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    found |= {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "HOME") if name in os.environ}
+    program = shutil.which("spark-submit", path=Path(sys.executable).parent)
+    assert program
+    command = [program, "--master", "local[2]", "--conf", "spark.ui.enabled=false", *argv]
+    return subprocess.run(
+        command, cwd=folder, env=found | environ, capture_output=True, text=True, check=False, timeout=240
+    )
+
+
+def test_a_task_that_runs_twice_repeats_messages_and_counts_once(kafka: KafkaService, tmp_path: Path) -> None:
+    topic = f"headrace.prompts.flaky-{uuid.uuid4().hex[:8]}"
+    make_topic(kafka.bootstrap_servers, topic)
+    command = [sys.executable, "-c", FLAKY, kafka.bootstrap_servers, topic, str(tmp_path / "tally.json")]
+    environ = os.environ | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=240)
+
+    assert ended.returncode == 0, ended.stderr
+    assert "Delivered(rows=1000, skipped=0, acked=1000" in ended.stdout
+    held = Counter((message.key() or b"").decode() for message in read_all(kafka.bootstrap_servers, topic))
+    assert sum(held.values()) == 1600
+    assert len(held) == 1000
+
+
+def test_every_acknowledgement_is_counted_and_a_missing_one_fails(mortal_kafka: Kafka) -> None:
+    servers, topic = mortal_kafka.bootstrap_servers, "headrace.prompts.mortal"
+    make_topic(servers, topic)
+    settings = KafkaSettings.read({"KAFKA_BOOTSTRAP_SERVERS": servers, "KAFKA_PRODUCER_CONF": IMPATIENT})
+    delivery = Delivery(settings, topic)
+    keys = [f"r-{number}".encode() for number in range(2_500)]
+    delivery.send(keys, [b"x" * 100] * 2_500)
+    delivery.finish()
+    assert (delivery.acked, delivery.bytes) == (2_500, 250_000 + sum(map(len, keys)))
+
+    mortal_kafka.kill()
+    delivery.send([b"late"], [b"x"])
+    started = time.monotonic()
+    with pytest.raises(DeliveryError, match=r"acknowledged 2500 of a task's 2501 messages"):
+        delivery.finish()
+    assert time.monotonic() - started < 30
+
+    mortal_kafka.restart()
+    assert len({message.key() for message in read_all(servers, topic)} - {b"late"}) == 2_500
+
+
+def test_a_queue_that_is_full_waits_for_the_broker(kafka: KafkaService) -> None:
+    topic = f"headrace.prompts.full-{uuid.uuid4().hex[:8]}"
+    make_topic(kafka.bootstrap_servers, topic)
+    conf = "queue.buffering.max.messages=50,linger.ms=500"
+    delivery = Delivery(
+        KafkaSettings.read({"KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, "KAFKA_PRODUCER_CONF": conf}), topic
+    )
+    delivery.send([f"r-{number}".encode() for number in range(1_000)], [b"x"] * 1_000)
+    delivery.finish()
+
+    assert delivery.acked == 1_000
+    assert len(read_all(kafka.bootstrap_servers, topic)) == 1_000
+
+
+def test_a_broker_that_dies_ends_the_run_with_what_was_acknowledged(
+    spark: SparkSession, tmp_path: Path, mortal_kafka: Kafka, database: str
+) -> None:
+    servers, topic = mortal_kafka.bootstrap_servers, "headrace.prompts.dying"
+    spark.range(0, 400_000, 1, 2).selectExpr("id", "repeat('text ', 50) AS text").write.parquet(
+        str(tmp_path / "rows")
+    )
+    environ = {"KAFKA_BOOTSTRAP_SERVERS": servers, "DATABASE_URL": database, "KAFKA_PRODUCER_CONF": IMPATIENT}
+    make_topic(servers, topic)
+    run = make_run(write_job(tmp_path, job="dying"), environ)
+    killer = threading.Thread(target=kill_once_it_holds_some, args=(mortal_kafka, topic))
+    killer.start()
+
+    with pytest.raises(RunFailedError, match=r"kafka: topic headrace\.prompts\.dying acknowledged \d+ of a task's"):
+        publish(spark, run)
+
+    killer.join()
+    mortal_kafka.restart()
+    held = {message.key() for message in read_all(servers, topic)}
+    assert run.counts.published <= len(held) < 400_000
+    with psycopg.connect(database) as connection:
+        recorded = connection.execute("SELECT state, published FROM headrace.jobs WHERE job = 'dying'").fetchall()
+    assert recorded == [("running", run.counts.published)]
+
+
+def kill_once_it_holds_some(server: Kafka, topic: str) -> None:
+    deadline = time.monotonic() + 120
+    while not read_all(server.bootstrap_servers, topic) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    server.kill()
+
+
+def test_it_starts_from_any_folder_with_the_zip_alone(
+    spark: SparkSession, tmp_path: Path, kafka: KafkaService, database: str
+) -> None:
+    write_rows(spark, tmp_path, [(f"r-{number}", "text") for number in range(50)], "id string, text string")
+    job = f"zip-{uuid.uuid4().hex[:8]}"
+    write_job(tmp_path, job=job)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copy(ROOT / "producer/job.py", elsewhere / "job.py")
+    build(ROOT, elsewhere / "spark.zip")
+    environ = {"KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, "DATABASE_URL": database}
+
+    ended = submit(elsewhere, environ, "--py-files", "spark.zip", "job.py", "--job", "../job.yaml")
+
+    line = json.loads(ended.stdout.splitlines()[-1])
+    assert ended.returncode == 0, ended.stderr
+    assert (line["job"], line["read"], line["published"], line["exit"]) == (job, 50, 50, 0)
+    assert len(read_all(kafka.bootstrap_servers, f"headrace.prompts.{job}")) == 50
+    assert "\tat " not in ended.stderr
+
+
+def test_a_failing_run_tells_its_exit_code_and_one_line(
+    spark: SparkSession, tmp_path: Path, kafka: KafkaService, database: str
+) -> None:
+    write_rows(spark, tmp_path, [("1", "a"), ("2", "b")], "id string, text string")
+    write_job(tmp_path, source={"format": "parquet", "path": "rows", "where": "CAST(text AS INT) > 1"})
+    build(ROOT, tmp_path / "spark.zip")
+    environ = {"KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, "DATABASE_URL": database}
+    script = str(ROOT / "producer/job.py")
+
+    ended = submit(tmp_path, environ, "--py-files", "spark.zip", script, "--job", "job.yaml")
+
+    line = json.loads(ended.stdout.splitlines()[-1])
+    assert (ended.returncode, line["exit"]) == (1, 1), ended.stderr
+    assert line["error"].startswith("Spark ended the run with CAST_INVALID_INPUT")
+    # spark-submit sends the script's standard error to its own standard output.
+    told = ended.stdout + ended.stderr
+    assert told.count("producer: ") == 1
+    assert "\tat " not in told
+    assert "Traceback" not in told

@@ -1,0 +1,247 @@
+"""The producer against a real Kafka and a real Postgres."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from control.migrate import migrate
+from producer.dryrun import dry_run
+from producer.errors import UnreachableError, WrongJobError
+from producer.pipeline import publish
+from producer.run import Run
+from schemas.message import Prompt, decode
+from schemas.settings import DatabaseSettings
+from tests.services import KafkaService, PostgresService
+from tests.spark.producing import make_run, write_job, write_rows
+from tests.spark.reading_topics import make_topic, read_all
+from tests.spark_session import spark, spark_packages
+
+__all__ = ["spark", "spark_packages"]
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+ROWS = [(f"r-{number}", f"text {number} 🎉") for number in range(500)]
+
+
+@dataclass
+class Place:
+    """A folder with a source, and services of which this test has a job name and a database to itself."""
+
+    spark: SparkSession
+    folder: Path
+    servers: str
+    database: str
+    job: str
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"KAFKA_BOOTSTRAP_SERVERS": self.servers, "DATABASE_URL": self.database}
+
+    def run(self, *, changes: dict[str, Any] | None = None, **arguments: Any) -> Run:
+        path = write_job(self.folder, job=self.job, **(changes or {}))
+        return make_run(path, self.environ, **arguments)
+
+    def publish(self, **options: Any) -> Run:
+        run = self.run(**options)
+        publish(self.spark, run)
+        return run
+
+    def topic(self) -> list[Prompt]:
+        found = []
+        for message in read_all(self.servers, f"headrace.prompts.{self.job}"):
+            prompt = decode(message.key(), message.value() or b"")
+            assert isinstance(prompt, Prompt), prompt
+            found.append(prompt)
+        return found
+
+    def sql(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.database, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+    def finish(self, prompts: list[Prompt], status: str) -> None:
+        for prompt in prompts:
+            self.sql(
+                "INSERT INTO headrace.results (job, id, fingerprint, status) VALUES (%s, %s, %s, %s)",
+                prompt.job,
+                prompt.id,
+                prompt.fingerprint,
+                status,
+            )
+
+
+@pytest.fixture(scope="module")
+def database(postgres: PostgresService) -> Iterator[str]:
+    url = postgres.new_database()
+    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture
+def place(spark: SparkSession, tmp_path: Path, kafka: KafkaService, database: str) -> Place:
+    write_rows(spark, tmp_path, ROWS, "id string, text string")
+    return Place(spark, tmp_path, kafka.bootstrap_servers, database, f"job-{uuid.uuid4().hex[:8]}")
+
+
+def test_every_row_arrives_once_under_its_id(place: Place) -> None:
+    run = place.publish(changes={"prompt": {"template": "Review: {text}\nLabel:", "system": "Label."}})
+    found = place.topic()
+
+    assert (run.counts.read, run.counts.published) == (500, 500)
+    assert {prompt.id: prompt.messages[1]["content"] for prompt in found} == {
+        id_: f"Review: {text}\nLabel:" for id_, text in ROWS
+    }
+    assert len(found) == 500
+    assert {(prompt.job, prompt.run) for prompt in found} == {(place.job, run.id)}
+
+
+def test_the_topic_is_made_with_our_settings_and_keys_spread_by_murmur2(place: Place) -> None:
+    run = place.run()
+    publish(place.spark, run)
+    messages = read_all(place.servers, f"headrace.prompts.{place.job}")
+    held = dict.fromkeys(range(12), 0)
+    for message in messages:
+        held[message.partition() or 0] += 1
+        assert message.partition() == murmur2(message.key() or b"") % 12
+
+    assert len(messages) == 500
+    assert max(held.values()) <= 1.5 * 500 / 12
+
+
+def test_a_dirty_table_adds_up_and_its_rejects_are_kept(place: Place) -> None:
+    rows = [*ROWS, ("r-0", "text 0 🎉"), ("r-1", "other"), (None, "x"), ("blank", " "), ("big", "🙂" * 300_000)]
+    write_rows(place.spark, place.folder, rows, "id string, text string")
+
+    run = place.publish(changes={"budget": {"usd": 2.5, "tokens": 1000}})
+
+    assert run.counts.rejected_by_reason == {
+        "null_id": 1,
+        "blank_prompt": 1,
+        "message_too_large": 1,
+        "conflicting_id": 2,
+    }
+    assert (run.counts.read, run.counts.published, run.counts.rejected, run.counts.deduplicated) == (505, 499, 5, 1)
+    assert sorted(prompt.id for prompt in place.topic()) == sorted({id_ for id_, _ in ROWS} - {"r-1"})
+    rejects = place.spark.read.parquet(str(place.folder / "labelled_rejects")).collect()
+    assert sorted(row["reject_reason"] for row in rejects) == sorted(
+        ["null_id", "blank_prompt", "message_too_large", "conflicting_id", "conflicting_id"]
+    )
+    (recorded,) = place.sql(
+        "SELECT run, state, topic, read, rejected, deduplicated, skipped, published, budget_usd, budget_tokens "
+        "FROM headrace.jobs WHERE job = %s",
+        place.job,
+    )
+    assert recorded[:3] == (run.id, "running", f"headrace.prompts.{place.job}")
+    assert [float(value) for value in recorded[3:]] == [505, 5, 1, 0, 499, 2.5, 1000]
+
+
+def test_rows_with_a_finished_result_are_skipped(place: Place) -> None:
+    assert place.publish().counts.skipped == 0
+    first = place.topic()
+    place.finish(first[:100], "succeeded")
+    place.finish(first[100:150], "failed")
+    place.finish(first[150:160], "claimed")
+
+    assert place.run().counts.read == 0
+    again = place.publish().counts
+    assert (again.published, again.skipped) == (350, 150)
+    failed_too = place.publish(retry_failed=True).counts
+    assert (failed_too.published, failed_too.skipped) == (400, 100)
+    all_rows = place.publish(changes={"incremental": False}).counts
+    assert (all_rows.published, all_rows.skipped) == (500, 0)
+    changed = place.publish(changes={"params": {"temperature": 1}}).counts
+    assert (changed.published, changed.skipped) == (500, 0)
+
+
+def test_only_so_many_rows_are_read(place: Place) -> None:
+    counts = place.publish(limit=7).counts
+
+    assert (counts.read, counts.published) == (7, 7)
+    assert len(place.topic()) == 7
+
+
+def test_a_dry_run_counts_and_shows_and_leaves_nothing(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.publish()
+    place.finish(place.topic()[:100], "succeeded")
+    write_rows(place.spark, place.folder, [*ROWS, ("new", "x\x1b[31m"), (None, "x")], "id string, text string")
+    run = place.run(dry_run=True)
+
+    estimate = dry_run(place.spark, run)
+
+    assert (run.counts.read, run.counts.rejected, run.counts.skipped, estimate.rows) == (502, 1, 100, 401)
+    assert run.counts.published == 0
+    kept = [text for _, text in ROWS]
+    assert estimate.prompt_chars < sum(map(len, kept)) + 6
+    assert estimate.prompt_tokens[0] < estimate.prompt_tokens[1]
+    assert len(estimate.samples) == 3
+    assert "\x1b" not in "".join(estimate.samples)
+    assert len(place.topic()) == 500
+    assert not (place.folder / "labelled_rejects").exists()
+    assert place.sql("SELECT count(*) FROM headrace.jobs WHERE job = %s", place.job) == [(1,)]
+
+
+def test_a_compacted_topic_is_refused(place: Place) -> None:
+    make_topic(place.servers, f"headrace.prompts.{place.job}", 1, {"cleanup.policy": "compact"})
+    with pytest.raises(WrongJobError, match="is compacted"):
+        place.publish()
+    assert place.sql("SELECT count(*) FROM headrace.jobs WHERE job = %s", place.job) == [(0,)]
+
+
+def test_a_topic_that_exists_is_used_as_it_is(place: Place) -> None:
+    make_topic(place.servers, "headrace.prompts.mine-" + place.job, 2)
+    run = place.publish(changes={"topic": "headrace.prompts.mine-" + place.job})
+
+    assert run.counts.published == 500
+    assert {m.partition() for m in read_all(place.servers, "headrace.prompts.mine-" + place.job)} == {0, 1}
+
+
+def test_services_that_do_not_answer_are_named(place: Place, postgres: PostgresService) -> None:
+    run = place.run()
+    run.settings.kafka.__dict__["bootstrap_servers"] = "127.0.0.1:1"
+    with pytest.raises(UnreachableError, match=r"kafka: 127\.0\.0\.1:1 gave no answer"):
+        publish(place.spark, run)
+
+    place.database = "postgresql://headrace:hunter2@127.0.0.1:1/x"
+    with pytest.raises(UnreachableError, match="database: ") as raised:
+        place.publish()
+    assert "hunter2" not in str(raised.value)
+
+    place.database = postgres.new_database()
+    with pytest.raises(WrongJobError, match="run `headrace migrate`"):
+        place.publish()
+
+
+def test_no_secret_reaches_sparks_plans(place: Place) -> None:
+    place.database += "?application_name=hunter2"
+    place.publish()
+    place.finish(place.topic()[:1], "succeeded")
+    assert place.publish().counts.skipped == 1
+
+    executions = place.spark._jsparkSession.sharedState().statusStore().executionsList()
+    plans = [executions.apply(number).physicalPlanDescription() for number in range(executions.size())]
+    assert any("__headrace_value" in plan for plan in plans)
+    assert not any("hunter2" in plan or place.servers in plan for plan in plans)
+
+
+def murmur2(key: bytes) -> int:
+    """Hash as Kafka's Java client does, positive."""
+    mask, factor = 0xFFFFFFFF, 0x5BD1E995
+    value = (0x9747B28C ^ len(key)) & mask
+    whole = len(key) // 4 * 4
+    for at in range(0, whole, 4):
+        part = int.from_bytes(key[at : at + 4], "little") * factor & mask
+        part = (part ^ part >> 24) * factor & mask
+        value = (value * factor & mask) ^ part
+    if rest := key[whole:]:
+        value = (value ^ int.from_bytes(rest, "little")) * factor & mask
+    value = (value ^ value >> 13) * factor & mask
+    return (value ^ value >> 15) & 0x7FFFFFFF

@@ -18,8 +18,6 @@ from pyspark.sql.types import (
 PREFIX = "__headrace_"
 # What a row is joined and compared by: its id as text, or a hash of its content if it has none.
 KEY = f"{PREFIX}key"
-# True for a row of the source, NULL for an answer that no row of the source asked for.
-IN_SOURCE = f"{PREFIX}in_source"
 
 STATUS = "llm_status"
 VERSION = "llm_prompt_version"

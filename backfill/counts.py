@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
 from backfill.changes import CHANGED, FINAL, HELD, RESULT, ROWS
-from backfill.columns import IN_SOURCE, STATUS
+from backfill.columns import STATUS, column
 from backfill.errors import RunFailedError
 from schemas.statuses import Status
 
@@ -31,36 +31,34 @@ class Counts:
     written: int = 0
     orphans: int = 0
 
+    def take(self, totals: Mapping[str, int]) -> None:
+        """Take the counts out of `table_totals` or `ledger_totals`."""
+        self.rows, self.joined, self.failed = totals["rows"], totals["joined"], totals["failed"]
+        self.written, self.pending = totals["written"], totals["rows"] - totals["joined"]
+        self.orphans = self.results - totals["matched"]
 
-def seen(results: DataFrame) -> tuple[DataFrame, Observation]:
-    """Count rows on their way."""
-    observation = Observation()
-    return results.observe(observation, fn.count("*").alias("n")), observation
 
-
-def joined(rows: DataFrame) -> tuple[DataFrame, Observation]:
-    """Count rows after the join on their way, and keep those of the source."""
-    observation = Observation()
-    in_source = fn.col(IN_SOURCE).isNotNull()
-    metrics = {
-        "rows": in_source,
-        "joined": in_source & fn.col(STATUS).isNotNull(),
-        "failed": in_source & (fn.col(STATUS) == Status.FAILED),
-        "orphans": ~in_source,
-    }
-    observed = rows.observe(observation, *(fn.count_if(holds).alias(name) for name, holds in metrics.items()))
-    return observed.where(in_source).drop(IN_SOURCE), observation
+def table_totals(id_column: str) -> list[Column]:
+    """Sums over a table that was just made."""
+    answered = fn.col(STATUS).isNotNull()
+    return [
+        fn.count("*").alias("rows"),
+        fn.count(STATUS).alias("joined"),
+        fn.count_if(fn.col(STATUS) == Status.FAILED).alias("failed"),
+        fn.count("*").alias("written"),
+        fn.count_distinct(fn.when(answered, column(id_column))).alias("matched"),
+    ]
 
 
 def ledger_totals() -> list[Column]:
-    """Sums over a ledger: those of `Counts`, `seen` (results), and `gone` (rows of the target to be replaced)."""
-    has_row, answered, changed = fn.col(ROWS).isNotNull(), fn.col(FINAL).isNotNull(), fn.col(CHANGED)
+    """Sums over a ledger, and `seen`: results that were read, and `gone`: rows of the target to be replaced."""
+    has_row, changed, final = fn.col(ROWS).isNotNull(), fn.col(CHANGED), fn.col(FINAL)
     sums = {
         "seen": (fn.col(RESULT).isNotNull(), fn.lit(1)),
+        "matched": (has_row & fn.col(RESULT).isNotNull(), fn.lit(1)),
         "rows": (has_row, fn.col(ROWS)),
-        "joined": (has_row & answered, fn.col(ROWS)),
-        "failed": (has_row & (fn.col(FINAL) == Status.FAILED), fn.col(ROWS)),
-        "orphans": (~has_row, fn.lit(1)),
+        "joined": (has_row & final.isNotNull(), fn.col(ROWS)),
+        "failed": (has_row & (final == Status.FAILED), fn.col(ROWS)),
         "written": (changed, fn.col(ROWS)),
         "gone": (changed, fn.col(HELD)),
     }
@@ -68,19 +66,12 @@ def ledger_totals() -> list[Column]:
 
 
 def check_read(read: int, counted: int) -> None:
-    """Raise `RunFailedError` if fewer results came out of the parts of the read than the database counted."""
-    if read < counted:
-        raise RunFailedError(
-            f"the database counts {counted} finished results, but {read} were read; nothing was written"
-        )
+    """Raise `RunFailedError` if the parts of the read do not add up to what the database counted."""
+    if read != counted:
+        raise RunFailedError(f"{counted} results are finished, but {read} were read; nothing was written")
 
 
-def check_rows(found: int, expected: int, recount: Callable[[], int]) -> None:
-    """Raise `RunFailedError` if the target would have another number of rows than it should.
-
-    What is observed on the way may count the rows of a repeated Spark stage twice, so doubt is settled by counting.
-    """
-    if found != expected and found != (true := recount()):
-        raise RunFailedError(
-            f"the target would have {found} rows where {true} belong: a fault of the backfill, report it"
-        )
+def check_rows(found: int, expected: int) -> None:
+    """Raise `RunFailedError` if the target has, or is about to have, another number of rows than it should."""
+    if found != expected:
+        raise RunFailedError(f"the target would have {found} rows where {expected} belong: report this fault")

@@ -42,25 +42,20 @@ class Backfill:
             self._update(self._keyed(present))
 
     def _create(self) -> None:
-        results, read = counts.seen(self.results)
-        everything = transform.with_orphans(self._keyed(self.rows), self._answers(results))
-        rows, observed = counts.joined(everything)
-
-        def ready(total: int) -> None:
-            counts.check_read(read.get["n"], self.counts.results)
-            counts.check_rows(total, observed.get["rows"], self.rows.count)
+        def ready(table: DataFrame) -> None:
+            totals = _first(table.agg(*counts.table_totals(self.file.job.id)))
+            counts.check_rows(totals["rows"], self.rows.count())
+            self.counts.take(totals)
             self.held.check()
-            self._count(observed.get | {"written": total})
 
-        self.target.create(rows, ready)
+        self.held.check()
+        self.target.create(transform.with_answers(self._keyed(self.rows), self._answers()), ready)
 
     def _update(self, present: DataFrame) -> None:
-        rows, answers = self._keyed(self.rows), self._answers(self.results)
+        rows, answers = self._keyed(self.rows), self._answers()
         book = changes.ledger(rows, answers, present, self.target.shape.llm).persist(StorageLevel.DISK_ONLY)
         try:
-            row = book.agg(*counts.ledger_totals()).first()
-            assert row is not None
-            totals = row.asDict()
+            totals = _first(book.agg(*counts.ledger_totals()))
             counts.check_read(totals["seen"], self.counts.results)
             if totals["written"]:
                 changed = book.where(changes.CHANGED)
@@ -68,25 +63,21 @@ class Backfill:
                 self._replace(new, present.count() - totals["gone"] + totals["written"])
         finally:
             book.unpersist()
-        self._count(totals)
+        self.counts.take(totals)
 
     def _replace(self, new: Replacement, expected: int) -> None:
-        def ready(total: int) -> None:
-            counts.check_rows(total, expected, lambda: expected)
+        def ready(table: DataFrame) -> None:
+            counts.check_rows(table.count(), expected)
             self.held.check()
 
+        self.held.check()
         self.target.replace(new, ready)
 
     def _keyed(self, rows: DataFrame) -> DataFrame:
         return transform.keyed(rows, self.file.job.id, self.target.shape.source)
 
-    def _answers(self, results: DataFrame) -> DataFrame:
-        return transform.answers(results, _output(self.file), self.file.prompt_version)
-
-    def _count(self, totals: dict[str, int]) -> None:
-        for name in ("rows", "joined", "failed", "orphans", "written"):
-            setattr(self.counts, name, int(totals[name]))
-        self.counts.pending = self.counts.rows - self.counts.joined
+    def _answers(self) -> DataFrame:
+        return transform.answers(self.results, _output(self.file), self.file.prompt_version)
 
 
 def backfill(spark: SparkSession, file: JobFile, held: Session, into: Counts) -> None:
@@ -99,10 +90,15 @@ def backfill(spark: SparkSession, file: JobFile, held: Session, into: Counts) ->
     schema = StructType([*rows.schema.fields, *llm_schema(_output(file)).fields])
     shape = Shape(schema, len(rows.schema.fields), file.job.id, partition_by)
     target = _KINDS[file.job.target.format](spark, file.target_path, shape)
-    Backfill(
-        rows, source.read(spark, held.snapshot, file.json_schema is not None), target, file, held, into
-    ).carry_out()
+    results = source.read(spark, held.snapshot, with_json=file.json_schema is not None)
+    Backfill(rows, results, target, file, held, into).carry_out()
 
 
 def _output(file: JobFile) -> DataType | None:
     return None if file.json_schema is None else output_type(file.json_schema)
+
+
+def _first(rows: DataFrame) -> dict[str, int]:
+    row = rows.first()
+    assert row is not None
+    return row.asDict()

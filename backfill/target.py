@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 from backfill.columns import column
 from backfill.errors import RunFailedError
 
-# Takes the number of rows that the table has with this run; raises if it is not the right one or the lock is lost.
-Ready = Callable[[int], None]
+# Takes the table as it is with this run; raises if its rows do not add up, or if the lock was lost.
+Ready = Callable[[DataFrame], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class DeltaTarget(Target):
     def existing(self) -> DataFrame | None:
         """See `Target`."""
         try:
-            rows = self.spark.read.format("delta").load(self.path)
+            rows = self._read()
         except AnalysisException as error:
             if error.getCondition() in _NO_TABLE:
                 return None
@@ -43,7 +43,7 @@ class DeltaTarget(Target):
         """See `Target`."""
         writer = self.gathered(self.ordered(rows)).write.format("delta")
         writer.partitionBy(*self.shape.partition_by).save(self.path)
-        ready(self._count())
+        ready(self._read())
 
     def replace(self, new: Replacement, ready: Ready) -> None:
         """See `Target`.
@@ -60,7 +60,7 @@ class DeltaTarget(Target):
             self.spark.sql(self._merge())
         finally:
             self.spark.catalog.dropTempView(_VIEW)
-        ready(self._count())
+        ready(self._read())
 
     def _merge(self) -> str:
         names = [quoted(name) for name in self.shape.schema.names]
@@ -79,8 +79,8 @@ class DeltaTarget(Target):
     def _columns(self) -> list[Column]:
         return [column(name) for name in self.shape.schema.names]
 
-    def _count(self) -> int:
-        return self.spark.read.format("delta").load(self.path).count()
+    def _read(self) -> DataFrame:
+        return self.spark.read.format("delta").load(self.path)
 
 
 def _single() -> Column:

@@ -83,7 +83,7 @@ class ParquetTarget(Target):
         writer.partitionBy(*self.shape.partition_by).parquet(self._new)
 
     def _show(self, ready: Ready) -> None:
-        ready(self._read(self._new).count())
+        ready(self._read(self._new))
         if not self._folders.exists(self.path):
             self._folders.move(self._new, self.path)
             return

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, VariantType
 
-from backfill.columns import COMPLETED, IN_SOURCE, KEY, STATUS, VERSION, column, quoted
+from backfill.columns import COMPLETED, KEY, STATUS, VERSION, column, quoted
 
 _AS_JSON = (ArrayType, MapType, VariantType)
 _VALUE = "value"
@@ -65,11 +65,6 @@ def answers(results: DataFrame, output: DataType | None, version: str) -> DataFr
         COMPLETED: fn.col("completed_at"),
     }
     return results.select(fn.col("id").alias(KEY), *(value.alias(name) for name, value in values.items()))
-
-
-def with_orphans(rows: DataFrame, answered: DataFrame) -> DataFrame:
-    """Put answers onto keyed rows; answers without a row are left over, with `IN_SOURCE` NULL."""
-    return rows.withColumn(IN_SOURCE, fn.lit(True)).join(answered, KEY, "full")
 
 
 def with_answers(rows: DataFrame, answered: DataFrame) -> DataFrame:

@@ -8,7 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
+
+from backfill.session import DELTA_PACKAGE
 
 CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -22,11 +25,13 @@ CONF = {
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # The log of a small table needs no 50 tasks.
+    "spark.databricks.delta.snapshotPartitions": "1",
 }
 
 
 def open_session(packages: Sequence[str], folder: Path) -> SparkSession:
-    """Open a local session with two cores; `packages` are Maven coordinates, none by default.
+    """Open a local session with two cores; `packages` are Maven coordinates, and without them if none can be had.
 
     Tables and scratch files go to `folder`. A process has one session: packages count for the first call only.
     """
@@ -38,15 +43,20 @@ def open_session(packages: Sequence[str], folder: Path) -> SparkSession:
         builder = builder.config("spark.jars.packages", ",".join(packages))
     for name, value in conf.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except PySparkRuntimeError:
+        if not packages:
+            raise
+        return open_session((), folder)
     spark.sparkContext.setLogLevel(os.environ.get("SPARK_TEST_LOG_LEVEL", "FATAL"))
     return spark
 
 
 @pytest.fixture(scope="session")
 def spark_packages() -> tuple[str, ...]:
-    """Maven packages of the session: those of SPARK_TEST_PACKAGES, comma by comma; a conftest may override this."""
-    return tuple(filter(None, os.environ.get("SPARK_TEST_PACKAGES", "").split(",")))
+    """Maven packages of the session: those of SPARK_TEST_PACKAGES, comma by comma; Delta's if it is not set."""
+    return tuple(filter(None, os.environ.get("SPARK_TEST_PACKAGES", DELTA_PACKAGE).split(",")))
 
 
 @pytest.fixture(scope="session")
@@ -55,3 +65,11 @@ def spark(spark_packages: tuple[str, ...], tmp_path_factory: pytest.TempPathFact
     session = open_session(spark_packages, tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def delta_spark(spark: SparkSession) -> SparkSession:
+    """The session for tests of Delta tables: they fail, and are not skipped, where Delta's jars cannot be had."""
+    if "DeltaSparkSessionExtension" not in (spark.conf.get("spark.sql.extensions", "") or ""):
+        pytest.fail(f"{DELTA_PACKAGE} could not be resolved: is a Maven repository within reach?")
+    return spark

@@ -1,0 +1,189 @@
+"""`spark-submit backfill/job.py`: exit codes, the last line, and what a kill at any moment leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+import yaml
+from pyarrow import parquet
+from pydantic import SecretStr
+
+from backfill.session import DELTA_PACKAGE
+from backfill.source import database_session
+from tests.services import PostgresService
+from tests.spark.backfilling import JOB, migrated
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark]
+
+ROOT = Path(__file__).resolve().parents[2]
+SUBMIT = Path(sys.executable).parent / "spark-submit"
+KEYS = {"job", "results", "rows", "joined", "pending", "failed", "written", "orphans", "seconds", "exit"}
+ROWS = 20_000
+_READING = "state = 'active' AND query LIKE 'COPY (SELECT id,%' AND datname = current_database()"
+NOWHERE = "postgresql://headrace:canary-secret@127.0.0.1:1/headrace"
+
+
+@pytest.fixture(scope="module")
+def url(postgres: PostgresService) -> str:
+    """A database with an answer for every row of the source."""
+    url = migrated(postgres)
+    with psycopg.connect(url, autocommit=True) as database:
+        database.execute(
+            "INSERT INTO headrace.results (job, id, status, result, completed_at) "
+            "SELECT 'reviews', 'r-' || n, 'succeeded', repeat(md5(n::text), 30), '2026-03-08 02:30:00+00' "
+            f"FROM generate_series(1, {ROWS}) n".encode()
+        )
+    return url
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a source and a job file, whose paths are relative to it."""
+    ids = [f"r-{n}" for n in range(1, ROWS + 1)]
+    (tmp_path / "data").mkdir()
+    parquet.write_table(pa.table({"id": ids, "text": ids}), tmp_path / "data" / "rows.parquet")
+    write(tmp_path)
+    return tmp_path
+
+
+def write(folder: Path, **changes: Any) -> None:
+    job = {
+        "job": JOB,
+        "source": {"format": "parquet", "path": "data"},
+        "id": "id",
+        "prompt": {"template": "{text}"},
+        "target": {"format": "parquet", "path": "labelled"},
+    }
+    (folder / "job.yaml").write_text(yaml.safe_dump(job | changes))
+
+
+def start(folder: Path, url: str, *options: str, **environ: str) -> subprocess.Popen[str]:
+    """Start the job from another folder, as a scheduler would."""
+    command = [str(SUBMIT), "--conf", "spark.ui.enabled=false", *options, str(ROOT / "backfill" / "job.py")]
+    return subprocess.Popen(
+        [*command, "--job", str(folder / "job.yaml")],
+        cwd="/",
+        env={**os.environ, "DATABASE_URL": url, "PYSPARK_PYTHON": sys.executable, **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
+    """Wait for its end and return its last line and what it said on stderr; the exit code must be the line's."""
+    out, err = process.communicate(timeout=280)
+    line = json.loads(out.strip().splitlines()[-1])
+    assert process.returncode == line["exit"], err
+    assert line.keys() - {"error", "note"} == KEYS
+    return line, err
+
+
+def run(folder: Path, url: str, *options: str, **environ: str) -> tuple[dict[str, Any], str]:
+    return finish(start(folder, url, *options, **environ))
+
+
+def times(folder: Path) -> set[str]:
+    return {str(value) for value in parquet.read_table(folder / "labelled")["llm_completed_at"].to_pylist()}
+
+
+def test_it_runs_from_anywhere_in_any_zone_and_says_little(folder: Path, url: str) -> None:
+    zone = "-Duser.timezone=America/Los_Angeles"
+    line, err = run(folder, url, "--driver-java-options", zone, TZ="Asia/Kolkata")
+
+    assert (line["exit"], line["job"], line["results"], line["rows"]) == (0, JOB, ROWS, ROWS)
+    assert (line["joined"], line["pending"], line["written"], line["orphans"]) == (ROWS, 0, ROWS, 0)
+    assert "Exception" not in err
+    assert times(folder) == {"2026-03-08 02:30:00+00:00"}
+    assert parquet.read_table(folder / "labelled").num_rows == ROWS
+
+
+def test_what_is_wrong_is_told_in_one_line_with_its_code(folder: Path, url: str) -> None:
+    line, err = run(folder, NOWHERE)
+    assert (line["exit"], "cannot be reached" in line["error"]) == (4, True)
+    assert "canary-secret" not in err + json.dumps(line)
+
+    write(folder, target={"format": "delta", "path": "labelled"})
+    line, err = run(folder, url)
+    assert (line["exit"], f"--packages {DELTA_PACKAGE}" in line["error"]) == (2, True)
+    assert [text for text in err.splitlines() if text.startswith("backfill: ")] == [f"backfill: {line['error']}"]
+
+    write(folder, target={"format": "iceberg", "table": "t"})
+    line, err = run(folder, url)
+    assert (line["exit"], "target.format" in line["error"]) == (2, True)
+    assert "Traceback" not in err
+
+
+def test_a_second_one_on_the_same_target_ends_at_once(folder: Path, url: str) -> None:
+    with database_session(SecretStr(url), "another job", str(folder / "labelled")):
+        line, _ = run(folder, url)
+
+    assert (line["exit"], line["written"]) == (0, 0)
+    assert "already running" in line["note"]
+    assert not (folder / "labelled").exists()
+
+
+@pytest.mark.slow
+def test_a_database_that_dies_in_the_middle_leaves_the_target_as_it_was(folder: Path, url: str) -> None:
+    process = start(folder, url)
+    with psycopg.connect(url, autocommit=True) as database:
+        deadline = time.monotonic() + 120
+        while not _cut_readers(database):
+            assert time.monotonic() < deadline, "no reader came"
+    line, err = finish(process)
+
+    assert line["exit"] == 1
+    assert "reading results from the database failed" in line["error"]
+    assert "Traceback" not in err
+    assert not (folder / "labelled").exists()
+    assert run(folder, url)[0]["written"] == ROWS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds_after_the_read", [0.0, 1.0, 3.0])
+def test_a_kill_at_any_moment_leaves_a_whole_table_and_the_next_run_completes_it(
+    folder: Path, url: str, seconds_after_the_read: float
+) -> None:
+    run(folder, url)
+    take = f"after {seconds_after_the_read}"
+    with psycopg.connect(url, autocommit=True) as database:
+        database.execute("UPDATE headrace.results SET result = %s, completed_at = now()", [take])
+        process = start(folder, url)
+        deadline = time.monotonic() + 120
+        while not _readers(database):
+            assert time.monotonic() < deadline, "no reader came"
+        time.sleep(seconds_after_the_read)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+    killed = parquet.read_table(folder / "labelled")
+    assert killed.num_rows == ROWS
+    assert set(killed["llm_result"].to_pylist()) == {take} or take not in killed["llm_result"].to_pylist()
+    line, _ = run(folder, url)
+    assert line["exit"] == 0
+    done = parquet.read_table(folder / "labelled")
+    assert (done.num_rows, set(done["llm_result"].to_pylist())) == (ROWS, {take})
+    assert sorted(path.name for path in folder.iterdir()) == ["data", "job.yaml", "labelled"]
+
+
+def _readers(database: psycopg.Connection) -> bool:
+    found = database.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {_READING}".encode()).fetchone()
+    return bool(found and found[0])
+
+
+def _cut_readers(database: psycopg.Connection) -> bool:
+    found = database.execute(
+        f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {_READING}".encode()
+    ).fetchone()
+    return bool(found and found[0])

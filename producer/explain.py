@@ -6,16 +6,30 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from producer.errors import ProducerError, RunFailedError
 
-_OURS = re.compile(r"producer\.errors\.\w+: (.+)")
-_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
-_OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|SIGKILL|exit code 137")
 _DEBUG = "LOG_LEVEL=DEBUG shows Spark's own words"
+# What to look for in Spark's words, and what to say then; the first that is found counts.
+_CAUSES = (
+    (re.compile(r"producer\.errors\.\w+: (.+)"), "{0}"),
+    (
+        re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'"),
+        "the executors' Python lacks the module {0}: install headrace with its extra `spark` there, or pass "
+        "--py-files dist/headrace-spark.zip (`make spark-zip`) and set PYSPARK_PYTHON",
+    ),
+    (
+        re.compile(r"(PYTHON_VERSION_MISMATCH)"),
+        "driver and executors run different Pythons: set PYSPARK_PYTHON to the same version",
+    ),
+    (
+        re.compile(r"(OutOfMemoryError|SIGKILL|exit code 137)"),
+        "a Spark process ran out of memory: raise spark.executor.memory or memoryOverhead",
+    ),
+    (re.compile(r"\[([A-Z][A-Z0-9_.]+)\]"), f"Spark ended the run with {{0}}. {_DEBUG}"),
+)
 
 
 def first_line(error: BaseException) -> str:
@@ -34,18 +48,10 @@ def spark_errors() -> Iterator[None]:
 
 def failure(error: Exception) -> ProducerError:
     """Find the cause in what Spark says; what it quotes of a row stays out."""
+    if isinstance(error, Py4JNetworkError):
+        return RunFailedError("Spark's own process ended before the run: run again")
     text = str(error)
-    if found := _OURS.search(text):
-        return RunFailedError(found[1].strip())
-    if found := _MISSING.search(text):
-        return RunFailedError(
-            f"the executors' Python lacks the module {found[1]}: install headrace with its extra `spark` there, "
-            "or pass --py-files dist/headrace-spark.zip (`make spark-zip`) and set PYSPARK_PYTHON"
-        )
-    if "PYTHON_VERSION_MISMATCH" in text:
-        return RunFailedError("driver and executors run different Pythons: set PYSPARK_PYTHON to the same version")
-    if _OUT_OF_MEMORY.search(text):
-        return RunFailedError("a Spark process ran out of memory: raise spark.executor.memory or memoryOverhead")
-    if found := _CONDITION.search(text):
-        return RunFailedError(f"Spark ended the run with {found[1]}. {_DEBUG}")
+    for pattern, told in _CAUSES:
+        if found := pattern.search(text):
+            return RunFailedError(told.format(found[1].strip()))
     return RunFailedError(f"Spark ended the run with {type(error).__name__}. {_DEBUG}")

@@ -78,14 +78,11 @@ def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
     if refused := problems(file.job, arguments, settings.topics):
         raise SettingsError(str(arguments.job), refused)
     run = outcome.run = Run(file, settings, arguments)
-    spark = session(f"headrace producer {file.job.job}", settings.log.level)
-    try:
+    with session(f"headrace producer {file.job.job}", settings.log.level) as spark:
         if arguments.dry_run:
             outcome.extra = _show(dry_run(spark, run))
         else:
             publish(spark, run)
-    finally:
-        spark.stop()
 
 
 def _show(estimate: Estimate) -> dict[str, Any]:

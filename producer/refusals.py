@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 from producer.arguments import Arguments
 from schemas import sources, template, topics
@@ -55,9 +53,6 @@ def _request(job: Job) -> Iterator[str]:
     for number, route in enumerate(job.routes):
         if clean_text(route.model)[1]:
             yield f"routes.{number}.model: holds U+0000 or a broken surrogate pair"
-    for name, value in job.params.items():
-        if not _is_json(value):
-            yield f"params.{name}: is no JSON value; write dates in quotes"
 
 
 def _system(text: str) -> str | None:
@@ -79,11 +74,3 @@ def _topic(job: Job, names: TopicSettings) -> Iterator[str]:
         yield f"topic: {topic} is the topic of dead letters (DEAD_LETTER_TOPIC)"
     elif not topics.subscribes_to(names.prompts, topic):
         yield f"topic: no worker reads {topic}: PROMPTS_TOPIC is {names.prompts}"
-
-
-def _is_json(value: Any) -> bool:
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
@@ -15,11 +18,12 @@ _DEFAULTS = {
 }
 
 
-def session(name: str, log_level: str) -> SparkSession:
-    """Open the session; master, memory and packages are the starter's to settle (`spark-submit --conf`).
+@contextmanager
+def session(name: str, log_level: str) -> Iterator[SparkSession]:
+    """Open a session and stop it afterwards.
 
-    Spark's own log stays silent unless `log_level` is DEBUG or `spark.log.level` says otherwise, since errors are
-    told in one line each.
+    Master, memory and packages are the starter's to settle (`spark-submit --conf`). Spark's own log stays silent
+    unless `log_level` is DEBUG or `spark.log.level` says otherwise, since errors are told in one line each.
     """
     conf = SparkConf()
     for key, value in _DEFAULTS.items():
@@ -28,4 +32,10 @@ def session(name: str, log_level: str) -> SparkSession:
     if conf.get("spark.master", "local").startswith("local"):
         # Otherwise Spark would take whatever `python3` is first on the path, without our packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return SparkSession.builder.appName(name).config(conf=conf).getOrCreate()
+    spark = SparkSession.builder.appName(name).config(conf=conf).getOrCreate()
+    try:
+        yield spark
+    finally:
+        # When its process is gone already, the error that told so is the one to hear.
+        with suppress(Py4JError, OSError):
+            spark.stop()

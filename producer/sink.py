@@ -31,7 +31,7 @@ class Delivery:
         self._sent = 0
         self._failed: KafkaError | None = None
         self._topic = topic
-        self._producer = Producer(_properties(settings))
+        self._producer = _producer(settings)
         try:
             self._producer.list_topics(topic, timeout=_PROBE_SECONDS)
         except KafkaException as error:
@@ -91,9 +91,10 @@ class Delivery:
 def check_topic(settings: KafkaSettings, topic: str) -> bool:
     """Ask the broker for the topic before anything is read; tells whether it exists.
 
-    Raises `UnreachableError` within 20 s, and `WrongJobError` if the topic is compacted: a newer prompt of an id
-    would take the older one away unread.
+    Raises `UnreachableError` within 20 s, and `WrongJobError` for properties that the client does not take and for
+    a compacted topic: there a newer prompt of an id would take the older one away unread.
     """
+    _producer(settings)
     admin = _admin(settings)
     try:
         if topic not in admin.list_topics(timeout=_ADMIN_SECONDS).topics:
@@ -136,14 +137,20 @@ def _config(admin: AdminClient, topic: str) -> Mapping[str, str]:
 
 
 def _admin(settings: KafkaSettings) -> AdminClient:
-    return AdminClient({**kafka.common(settings), "log_level": "0"})
+    try:
+        return AdminClient({**kafka.common(settings), "log_level": "0"})
+    except KafkaException as error:
+        raise WrongJobError(f"kafka settings: {_say(error)}") from None
 
 
-def _properties(settings: KafkaSettings) -> dict[str, str]:
+def _producer(settings: KafkaSettings) -> Producer:
     ours = {"queue.buffering.max.kbytes": str(_QUEUE_KIB), "log_level": "2"}
     if "message.timeout.ms" not in settings.producer_conf:
         ours["delivery.timeout.ms"] = str(DELIVERY_SECONDS * 1000)
-    return {**ours, **kafka.producer(settings)}
+    try:
+        return Producer({**ours, **kafka.producer(settings)})
+    except KafkaException as error:
+        raise WrongJobError(f"kafka settings, KAFKA_PRODUCER_CONF among them: {_say(error)}") from None
 
 
 def _unanswered(settings: KafkaSettings, error: KafkaException) -> str:

@@ -11,16 +11,16 @@ import sys
 import time
 from collections.abc import Iterator
 
+import httpx
 import uvloop
 
 from bench.rig import PROMPT_CHARS
-from schemas.models import Timeouts
-from worker.endpoint import make_client
+from worker.endpoint import make_transport
 
 
 async def loop(base_url: str, in_flight: int, rows: int) -> float:
     """Ask `rows` prompts, `in_flight` at once; gives CPU milliseconds a request."""
-    client = make_client(Timeouts())
+    client = httpx.AsyncClient(transport=make_transport(), timeout=httpx.Timeout(120), trust_env=False)
     numbers = iter(range(rows))
     started: list[float] = []
 

@@ -21,7 +21,7 @@ from worker.core.batch import BatchRule
 from worker.core.limiter import Limiter
 from worker.dead_letters import KafkaDeadLetters
 from worker.drain import drain
-from worker.endpoint import HttpEndpoint, endpoint_name, make_client
+from worker.endpoint import HttpEndpoint, endpoint_name, make_transport
 from worker.errors import StopAskedError, StoreUnavailableError, WrongSettingsError
 from worker.health import HealthServer
 from worker.leases import Leases
@@ -48,8 +48,8 @@ class App:
     def __init__(self, settings: WorkerSettings) -> None:
         fleet, name = settings.fleet, settings.worker
         self._settings = settings
-        self._clients = {alias: make_client(m.timeouts, fleet.transport) for alias, m in settings.models.items()}
-        self._upstreams = make_upstreams(settings, self._clients)
+        self._transports = {alias: make_transport(fleet.transport) for alias in settings.models}
+        self._upstreams = make_upstreams(settings, self._transports)
         self._metrics = Metrics(self._upstreams, max(model.timeouts.read for model in settings.models.values()))
         self._store = PostgresStore(settings.database, name)
         self._watch = KafkaWatch(kafka.common(settings.kafka))
@@ -83,8 +83,8 @@ class App:
         finally:
             watching.cancel()
             self._letters.close()
-            for client in self._clients.values():
-                await client.aclose()
+            for transport in self._transports.values():
+                await transport.aclose()
             await self._store.close()
             health.stop()
 
@@ -171,8 +171,8 @@ class App:
         self._stop.set()
 
 
-def make_upstreams(settings: WorkerSettings, clients: Mapping[str, httpx.AsyncClient]) -> Upstreams:
-    """Build every endpoint of the models file, or the one of the plain settings; an alias has one client."""
+def make_upstreams(settings: WorkerSettings, transports: Mapping[str, httpx.AsyncBaseTransport]) -> Upstreams:
+    """Build every endpoint of the models file, or the one of the plain settings; an alias shares its connections."""
     fleet = settings.fleet
     upstreams = []
     for alias, model in settings.models.items():
@@ -186,7 +186,7 @@ def make_upstreams(settings: WorkerSettings, clients: Mapping[str, httpx.AsyncCl
                     name=endpoint_name(spec.base_url),
                     alias=alias,
                     model=spec.model or alias,
-                    endpoint=HttpEndpoint(spec.base_url, key, clients[alias], model.timeouts.total),
+                    endpoint=HttpEndpoint(spec.base_url, key, transports[alias], model.timeouts),
                     limiter=limiter,
                     price=model.price,
                     weight=spec.weight,

@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
+import httpcore
 import httpx
 import pytest
 
 from schemas.models import Timeouts
 from tests.fakes.virtual_time import now, virtual
 from worker.core.reply import Break, Broken, Reply
-from worker.endpoint import MAX_BODY_BYTES, HttpEndpoint, body, endpoint_name, make_client
+from worker.endpoint import MAX_BODY_BYTES, HttpEndpoint, body, endpoint_name, make_transport
 from worker.ports import Request
 
 Handler = Callable[[httpx.Request], Any]
@@ -46,9 +47,7 @@ class Stream(httpx.AsyncByteStream):
 def endpoint(
     handler: Handler, key: str = CANARY, total: float = 600, base_url: str = "http://llm:8000/v1"
 ) -> HttpEndpoint:
-    client = make_client(Timeouts(), "httpx")
-    client._transport = httpx.MockTransport(handler)
-    return HttpEndpoint(base_url, lambda: key, client, total)
+    return HttpEndpoint(base_url, lambda: key, httpx.MockTransport(handler), Timeouts(connect=3, read=7, total=total))
 
 
 async def ask(handler: Handler, **fields: Any) -> Reply | Broken:
@@ -248,12 +247,18 @@ def test_an_endpoint_is_named_for_people(base_url: str, name: str) -> None:
     assert endpoint_name(base_url) == name
 
 
-@pytest.mark.parametrize("transport", ["aiohttp", "httpx"])
-def test_a_client_obeys_no_proxy_follows_no_redirect_and_never_waits_for_a_place(
-    transport: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@virtual
+async def test_a_call_carries_its_time_limits_and_never_waits_for_a_place() -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        assert request.extensions["timeout"] == {"connect": 3, "read": 7, "write": 30, "pool": None}
+        return httpx.Response(200, stream=Stream(b"{}"))
+
+    assert isinstance(await ask(handler), Reply)
+
+
+def test_the_stock_transport_obeys_no_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://sink:1")
-    client = make_client(Timeouts(connect=3, read=7), transport)
-    assert (client.follow_redirects, client.trust_env, client._mounts) == (False, False, {})
-    assert client.timeout == httpx.Timeout(connect=3, read=7, write=30, pool=None)
+    transport = make_transport("httpx")
+    assert isinstance(transport, httpx.AsyncHTTPTransport)
+    assert type(transport._pool) is httpcore.AsyncConnectionPool

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
 from typing import Any
 
 from schemas.message import Prompt
 from schemas.statuses import Billed, Reason
 from worker.core.claims import Claim
 from worker.core.classify import classify
+from worker.core.idempotency import idempotency_key
 from worker.core.outcome import Kind, Outcome
 from worker.core.output import asked_again, checked, schema_of, wants_json
 from worker.core.reply import Broken, Reply
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 # For a row's first failure, the endpoint counts as answering when anybody has had an answer this lately.
 _ANSWERS_LATELY_SECONDS = 30.0
+# A claim that may have run out waits this long between looks at whether it has been renewed.
+_UNSURE_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -143,17 +145,13 @@ class Asker:
 
     def _talk(self, work: Work) -> _Talk:
         assert work.claim is not None
-        alias, model = self._upstreams.resolve(work.prompt.model)
-        prompt = work.prompt
+        prompt, (alias, model) = work.prompt, self._upstreams.resolve(work.prompt.model)
         return _Talk(work, prompt, work.claim, alias, model, prompt.messages, work.claim.attempts, Spent())
 
     async def _call(self, talk: _Talk) -> tuple[Outcome, str, Call, bool]:
         loop = asyncio.get_running_loop()
-        with self._interruptible():
-            admission = await self._upstreams.admit(talk.alias)
+        admission = await self._admit(talk)
         try:
-            if talk.work.fenced:
-                raise FencedError
             talk.attempt += 1
             started, started_wall = loop.time(), self._wall()
             reply = await admission.upstream.endpoint.ask(self._request(talk, admission))
@@ -170,6 +168,18 @@ class Asker:
         call = self._made(talk, admission.upstream, started_wall, loop.time() - started)
         self._telemetry.call(talk.alias, call.endpoint, outcome, call.latency_ms / 1000)
         return outcome, problem, call, others
+
+    async def _admit(self, talk: _Talk) -> Admission:
+        """Wait for a place, until the claim is known to hold; raises `FencedError` when it is known not to."""
+        while True:
+            with self._interruptible():
+                admission = await self._upstreams.admit(talk.alias)
+            if not talk.work.fenced and asyncio.get_running_loop().time() <= talk.work.sure_until:
+                return admission
+            self._upstreams.leave(admission)
+            if talk.work.fenced:
+                raise FencedError
+            await self._rest(_UNSURE_SECONDS)
 
     def _made(self, talk: _Talk, upstream: Upstream, started: float, seconds: float) -> Call:
         return Call(
@@ -206,15 +216,14 @@ class Asker:
         except Exception as error:
             # A body that breaks our own reader must not take the other calls of this worker with it.
             log.exception("answer.unreadable", extra={"id": prompt.id, "what": type(error).__name__})
-            reason = Reason.MALFORMED_RESPONSE
-            return Outcome(Kind.MALFORMED, reason, Billed.MAYBE, code=type(error).__name__), ""
+            return Outcome(Kind.MALFORMED, Reason.MALFORMED_RESPONSE, Billed.MAYBE, code=type(error).__name__), ""
 
     def _request(self, talk: _Talk, admission: Admission) -> Request:
         prompt = talk.prompt
         return Request(
             id=prompt.id,
             attempt=talk.attempt,
-            idempotency_key=_idempotency_key(talk),
+            idempotency_key=idempotency_key(prompt, repeated=talk.repeated),
             model=talk.model or admission.upstream.model,
             messages=talk.messages,
             params=prompt.params,
@@ -228,8 +237,7 @@ class Asker:
 
     def _repeat(self, talk: _Talk, outcome: Outcome, problem: str) -> None:
         assert outcome.answer is not None
-        talk.repeated = True
-        talk.retries += 1
+        talk.repeated, talk.retries = True, talk.retries + 1
         talk.messages = asked_again([*talk.prompt.messages], outcome.answer.text, problem)
 
     def _decide(self, talk: _Talk, outcome: Outcome, others: bool) -> Again | End:
@@ -240,9 +248,3 @@ class Asker:
     def _note(self, line: AttemptRow, reason: str) -> None:
         self._writer.note(line)
         self._telemetry.retry(reason)
-
-
-def _idempotency_key(talk: _Talk) -> str:
-    """One key for all tries of one request, so that a server that keeps keys bills once; another for a repetition."""
-    parts = (talk.prompt.job, talk.prompt.id, talk.prompt.fingerprint, str(talk.repeated))
-    return sha256("\x1f".join(parts).encode()).hexdigest()[:32]

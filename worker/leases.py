@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 
+from schemas.tables import LEASE_SECONDS, RENEW_SECONDS
 from worker.errors import StoreRefusedError, StoreUnavailableError
 from worker.ports import Store, Work
 
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 2.0
+# Counted from before the statement was sent. Less than the lease, for a claim that is adopted late.
+_SURE_SECONDS = LEASE_SECONDS - RENEW_SECONDS
 
 
 class Leases:
@@ -30,6 +34,15 @@ class Leases:
             older.fenced = True
         work.fenced = False
         self._held[work.key] = work
+
+    def vouch(self, works: Iterable[Work], since: float) -> None:
+        """Say that these claims held at an instant of the event loop's clock.
+
+        A process that was frozen wakes up with claims that others have taken over meanwhile: its clock tells it
+        before the store does.
+        """
+        for work in works:
+            work.sure_until = since + _SURE_SECONDS
 
     def drop(self, work: Work) -> None:
         """Stop renewing a claim."""
@@ -53,9 +66,11 @@ class Leases:
             wait = self._every if await self._renew() else _RETRY_SECONDS
 
     async def _renew(self) -> bool:
+        since = asyncio.get_running_loop().time()
         try:
             if works := self.held:
                 self._fence(works, await self._store.renew(works))
+                self.vouch((work for work in works if not work.fenced), since)
         except (StoreUnavailableError, StoreRefusedError) as error:
             log.warning("leases.not_renewed", extra={"held": len(self._held), "what": str(error)})
             return False

@@ -168,13 +168,17 @@ class Loop:
         """Claim, repeating while the store is away; nothing is claimed when the stop comes first."""
         wait, longest = _RETRY_SECONDS
         while True:
+            since = asyncio.get_running_loop().time()
             try:
-                return await self._parts.store.claim(works)
+                claims = await self._parts.store.claim(works)
             except StoreUnavailableError as error:
                 log.warning("claim.unavailable", extra={"rows": len(works), "what": str(error)})
                 if await self._stopping_within(wait * (0.5 + self._parts.jitter() / 2)):
                     return []
                 wait = min(wait * 2, longest)
+            else:
+                self._parts.leases.vouch(works, since)
+                return claims
 
     def _start(self, work: Work, claim: Claim) -> None:
         # A claim of ours that is not in hand was made by a statement whose end we never learned.

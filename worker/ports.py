@@ -41,7 +41,8 @@ class Taken:
 class Work:
     """One prompt on its way; the tickets of its duplicates travel with it.
 
-    `fenced` says that another claim is known to have come between, so that no further call is worth its price.
+    `fenced` says that another claim is known to have come between, so that no further call is worth its price;
+    until `sure_until`, on the event loop's clock, none can have come between.
     """
 
     prompt: Prompt
@@ -50,6 +51,7 @@ class Work:
     alias: str
     claim: Claim | None = None
     fenced: bool = False
+    sure_until: float = float("inf")
 
     @property
     def key(self) -> tuple[str, str]:

@@ -304,6 +304,30 @@ async def test_a_claim_that_is_known_to_be_fenced_makes_no_further_call() -> Non
 
 
 @virtual
+async def test_a_claim_that_may_have_run_out_waits_for_its_renewal_and_holds_no_place() -> None:
+    desk, one = Desk(lambda _: answer()), work()
+    one.sure_until = now() - 1
+    asking = asyncio.create_task(desk.ask(one))
+    await asyncio.sleep(30)
+    assert (len(desk.requests), desk.upstreams.inside) == (0, 0)
+    one.sure_until = now() + 40
+    assert (await asking).status == Status.SUCCEEDED
+    assert now() - 1000 < 32
+
+
+@virtual
+async def test_a_claim_that_had_run_out_and_was_taken_over_makes_no_call() -> None:
+    desk, one = Desk(lambda _: answer()), work()
+    one.sure_until = now() - 1
+    asking = asyncio.create_task(desk.ask(one))
+    await asyncio.sleep(5)
+    one.fenced = True
+    with pytest.raises(FencedError):
+        await asking
+    assert (len(desk.requests), desk.asker.asking, desk.upstreams.inside) == (0, 0, 0)
+
+
+@virtual
 async def test_a_clock_that_is_set_back_leaves_waits_and_latencies_alone() -> None:
     desk = Desk(script(error(503, headers={"retry-after": "30"}), answer()), latency=1.0)
     desk.asker._wall = lambda: wall() - 3600

@@ -120,3 +120,32 @@ async def test_a_claim_that_was_taken_over_is_let_go_and_known_to_be_fenced() ->
     leases.hold(taken)
     assert not taken.fenced
     running.cancel()
+
+
+@virtual
+async def test_a_claim_is_sure_for_less_than_its_lease_from_before_the_statement_was_sent() -> None:
+    store = Recording()
+    leases = Leases(store, 20)
+    kept, taken = await claimed(store, "kept", "taken")
+    leases.vouch([kept, taken], now())
+    assert kept.sure_until == taken.sure_until == 1040
+    leases.hold(kept)
+    leases.hold(taken)
+    await FakeStore(store.tables, "b").claim([work("taken", "another version", offset=9)])
+    running = asyncio.create_task(leases.run())
+    await asyncio.sleep(21)
+    assert (kept.sure_until, taken.sure_until) == (1060, 1040)
+    running.cancel()
+
+
+@virtual
+async def test_a_renewal_that_fails_vouches_for_nobody() -> None:
+    store = Recording(*[StoreUnavailableError("OperationalError")] * 30)
+    leases = Leases(store, 20)
+    (held,) = await claimed(store, "a")
+    leases.vouch([held], now())
+    leases.hold(held)
+    running = asyncio.create_task(leases.run())
+    await asyncio.sleep(50)
+    assert held.sure_until == 1040 < now()
+    running.cancel()

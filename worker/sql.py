@@ -68,12 +68,13 @@ SELECT j.job, j.id,
 FROM judged j LEFT JOIN claimed c ON c.job = j.job AND c.id = j.id
 """
 
-# In the transaction of the claim: a call that a former owner may have made and nobody has seen the end of.
+# In the transaction of the claim: a call that a former owner may have made and nobody has seen the end of. It has the
+# number that the owner would have given it, so that the owner's own line, should it come late, takes its place.
 LOST = """
 INSERT INTO headrace.attempts (job, id, attempt, claimed_at, run, outcome, billed, model, worker,
     started_at, finished_at)
 SELECT t.job, t.id, 1 + coalesce((SELECT max(a.attempt) FROM headrace.attempts a
-        WHERE a.job = t.job AND a.id = t.id AND a.claimed_at = t.held_claim), 0),
+        WHERE a.job = t.job AND a.id = t.id AND a.claimed_at <= t.held_claim), 0),
     t.held_claim, t.held_run, 'lost', 'maybe', t.held_model, t.owner, t.held_claim, now()
 FROM unnest(%(job)b::text[], %(id)b::text[], %(owner)b::text[], %(held_claim)b::timestamptz[], %(held_run)b::text[],
     %(held_model)b::text[]) AS t(job, id, owner, held_claim, held_run, held_model)
@@ -89,7 +90,8 @@ GROUP BY a.job, a.id
 """
 
 # Ends and ledger lines in one transaction. A row is written only by the holder of its newest claim. A ledger line
-# replaces the `lost` line that another owner may have written for the same call.
+# replaces the `lost` line that another owner may have written for the same call. Rows are locked in key order first,
+# here and below, as a claim locks them: an UPDATE alone locks them in whatever order its plan joins.
 FINISH = """
 WITH ended AS (
     SELECT * FROM unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[], %(status)b::text[], %(reason)b::text[],
@@ -100,6 +102,9 @@ WITH ended AS (
         AS e(job, id, fence, status, reason, result, result_json, sanitised, finish_reason, prompt_tokens,
             completion_tokens, latency_ms, result_length, retry_count, error_msg, model, model_answered, endpoint,
             cost_usd, nth)
+), locked AS MATERIALIZED (
+    SELECT r.job, r.id, e.nth FROM ended e JOIN headrace.results r ON r.job = e.job AND r.id = e.id
+    WHERE r.fence = e.fence AND r.status = 'claimed' ORDER BY r.job, r.id FOR NO KEY UPDATE OF r
 ), stored AS (
     UPDATE headrace.results r SET
         status = e.status, reason = e.reason, result = e.result, result_json = e.result_json::jsonb,
@@ -108,7 +113,7 @@ WITH ended AS (
         retry_count = e.retry_count, error_msg = e.error_msg, model = e.model, model_answered = e.model_answered,
         endpoint = e.endpoint, cost_usd = e.cost_usd, worker = %(worker)s, claimed_until = NULL,
         completed_at = clock_timestamp(), version_xid = pg_current_xact_id()
-    FROM ended e WHERE r.job = e.job AND r.id = e.id AND r.fence = e.fence AND r.status = 'claimed'
+    FROM locked l JOIN ended e ON e.nth = l.nth WHERE r.job = l.job AND r.id = l.id
     RETURNING e.nth
 ), calls AS (
     INSERT INTO headrace.attempts AS a (job, id, attempt, claimed_at, run, outcome, http_status, billed,
@@ -143,17 +148,27 @@ JOIN headrace.results r ON r.job = e.job AND r.id = e.id AND r.fence = e.fence A
 """
 
 RENEW = """
+WITH held AS MATERIALIZED (
+    SELECT r.job, r.id FROM headrace.results r
+    JOIN unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[]) AS h(job, id, fence)
+        ON r.job = h.job AND r.id = h.id
+    WHERE r.fence = h.fence AND r.status = 'claimed' ORDER BY r.job, r.id FOR NO KEY UPDATE OF r
+)
 UPDATE headrace.results r SET claimed_until = now() + make_interval(secs => %(lease)s)
-FROM unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[]) AS h(job, id, fence)
-WHERE r.job = h.job AND r.id = h.id AND r.fence = h.fence AND r.status = 'claimed'
+FROM held h WHERE r.job = h.job AND r.id = h.id
 RETURNING r.job, r.id
 """
 
 # The start is taken back and no owner is named, so the next one counts no death and records no lost call.
 RELEASE = """
+WITH held AS MATERIALIZED (
+    SELECT r.job, r.id FROM headrace.results r
+    JOIN unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[]) AS h(job, id, fence)
+        ON r.job = h.job AND r.id = h.id
+    WHERE r.fence = h.fence AND r.status = 'claimed' ORDER BY r.job, r.id FOR NO KEY UPDATE OF r
+)
 UPDATE headrace.results r SET claimed_until = now(), worker = NULL, starts = greatest(r.starts - 1, 0)
-FROM unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[]) AS h(job, id, fence)
-WHERE r.job = h.job AND r.id = h.id AND r.fence = h.fence AND r.status = 'claimed'
+FROM held h WHERE r.job = h.job AND r.id = h.id
 """
 
 REVISION = "SELECT version_num FROM headrace.alembic_version"

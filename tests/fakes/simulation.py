@@ -93,6 +93,7 @@ class WatchedStore(FakeStore):
 
     def __init__(self, tables: Tables, worker: str, trip: _Trip, history: History) -> None:
         super().__init__(tables, worker, trip)
+        self.worker = worker
         self.trip = trip
         self._history = history
 
@@ -100,8 +101,8 @@ class WatchedStore(FakeStore):
         before = self._history.starts.total()
         try:
             return await super().claim(works)
-        except (StoreUnavailableError, asyncio.CancelledError):
-            # Where the statement took effect and its answer was lost, nobody renews these claims.
+        except StoreUnavailableError:
+            # Where the statement took effect and its answer was lost, perhaps nobody renews these claims.
             self._history.unsure_claims += self._history.starts.total() - before
             raise
 
@@ -142,6 +143,12 @@ class PayingEndpoint(FakeEndpoint):
         return got
 
 
+class SimulatedWorker(FakeWorker):
+    """A worker on a watched store."""
+
+    store: WatchedStore
+
+
 class Simulation:
     """One run of one seed; `run` ends with every invariant checked."""
 
@@ -153,7 +160,7 @@ class Simulation:
         self.log = FakeLog(self.random.randint(1, 3), clock=wall, on_commit=self._check_commit)
         self.letters = FakeDeadLetters()
         self.endpoint = PayingEndpoint(self._answer, self.history)
-        self.workers: list[FakeWorker] = []
+        self.workers: list[SimulatedWorker] = []
         self.published: dict[Key, Prompt] = {}
         self._names = 0
 
@@ -242,7 +249,7 @@ class Simulation:
         source = FakeSource(self.log)
         store = WatchedStore(self.tables, f"w-{self._names}", _Trip(self.weather), self.history)
         jitter = Random(self.random.random()).random
-        worker = FakeWorker(source, store, self.endpoint, most=8, letters=self.letters, jitter=jitter)
+        worker = SimulatedWorker(source, store, self.endpoint, most=8, letters=self.letters, jitter=jitter)
         self.history.tell(f"start w-{self._names}")
         self.log.join(source)
         self.workers.append(worker)
@@ -251,8 +258,7 @@ class Simulation:
     async def _kill(self) -> None:
         worker = self.random.choice(self.workers)
         self.workers.remove(worker)
-        self.history.held_when_cut += len(worker.leases)
-        self.history.tell(f"kill {worker.store._worker}, holding {len(worker.leases)}")  # type: ignore[attr-defined]
+        self.history.tell(f"kill {worker.store.worker}, holding {self._cut(worker)}")
         await worker.kill()
         await asyncio.sleep(self.random.uniform(0, 30))
         worker.source.lose(worker.source.owned)
@@ -264,11 +270,9 @@ class Simulation:
     async def _stop(self) -> None:
         worker = self.random.choice(self.workers)
         self.workers.remove(worker)
-        self.history.tell(f"stop {worker.store._worker}")  # type: ignore[attr-defined]
-        budget = self.random.choice([2.0, 25.0])
-        ours = len(worker.leases)
-        clean = await worker.stop(budget)
-        self.history.held_when_cut += ours if not clean else 0
+        self.history.tell(f"stop {worker.store.worker}")
+        if not await worker.stop(self.random.choice([2.0, 25.0])):
+            self._cut(worker)
         self.log.leave(worker.source)
         if not self.workers:
             self._start()
@@ -295,17 +299,23 @@ class Simulation:
         self.history.tell(f"store away for {seconds:.0f} s")
         self.weather.store_away_until = now() + seconds
         if seconds > 30:
-            self.history.held_when_cut += sum(len(worker.leases) for worker in self.workers)
+            for worker in self.workers:
+                self._cut(worker)
 
     async def _freeze(self) -> None:
         """Cut one worker off the store for longer than a lease: others take over while its calls go on."""
         worker = self.random.choice(self.workers)
-        assert isinstance(worker.store, WatchedStore)
-        self.history.tell(f"freeze {worker.store._worker}, holding {len(worker.leases)}")
-        self.history.held_when_cut += len(worker.leases)
+        self.history.tell(f"freeze {worker.store.worker}, holding {self._cut(worker)}")
         worker.store.trip.away_until = now() + 90
         worker.source.lose(worker.source.owned)
         self.log.share()
+
+    def _cut(self, worker: SimulatedWorker) -> int:
+        """Count the claims of a worker that will not renew them, as the database has them."""
+        claimed = (row["worker"] for row in self.tables.results.values() if row["status"] == "claimed")
+        held = list(claimed).count(worker.store.worker)
+        self.history.held_when_cut += held
+        return held
 
     async def _endpoint_away(self) -> None:
         self.weather.endpoint_away_until = now() + self.random.choice([2.0, 20.0, 60.0])
@@ -318,7 +328,6 @@ class Simulation:
         self.weather.calm()
         self.letters.failures = 0
         for worker in self.workers:
-            assert isinstance(worker.store, WatchedStore)
             worker.store.trip.away_until = 0.0
         self.log.members[:] = [worker.source for worker in self.workers]
         self.log.share()

@@ -93,6 +93,7 @@ class World:
     faults: list[Fault] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self._frozen: set[int] = set()
         self.sampler = Sampler(self.fleet, self.manifest, self.folder / "scrapes.txt")
         self.publisher = Publisher(self.fleet.kafka, self.fleet.topic, self.fleet.job, self.manifest)
 
@@ -112,14 +113,17 @@ class World:
         """SIGSTOP: a process that everybody takes for dead."""
         in_flight = self.endpoint.stats()["in_flight"]
         worker.signal(signal.SIGSTOP)
+        self._frozen.add(worker.process.pid)
         return self._halted(Halt("freeze", time.time(), worker.process.pid, in_flight))
 
     def thaw(self, worker: Worker) -> None:
         """SIGCONT."""
+        self._frozen.discard(worker.process.pid)
         worker.signal(signal.SIGCONT)
 
     def stop(self, worker: Worker, seconds: float = 45) -> int:
-        """SIGTERM, and wait; gives the exit code."""
+        """SIGTERM, and wait; gives the exit code. A worker that is still being loaded has no handler yet."""
+        wait_for(lambda: worker.events, 60)
         in_flight, at = self.endpoint.stats()["in_flight"], time.time()
         worker.signal(signal.SIGTERM)
         code = worker.end(seconds)
@@ -137,7 +141,8 @@ class World:
         """Let the leases of processes that are dead or frozen run out now, as a minute would."""
         if self.real_leases:
             return
-        gone = [f"%-{halt.pid}-%" for halt in self.halts if halt.how != "stop" or halt.exit_code]
+        dead = {worker.process.pid for worker in self.fleet.workers} - {w.process.pid for w in self.alive}
+        gone = [f"%-{pid}-%" for pid in dead | self._frozen]
         with psycopg.connect(self.fleet.database, autocommit=True) as connection:
             connection.execute(
                 "UPDATE headrace.results SET claimed_until = now() WHERE status = 'claimed' AND worker LIKE ANY(%s) "

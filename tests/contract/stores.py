@@ -76,24 +76,30 @@ class PostgresHarness:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._stores: list[PostgresStore] = []
+        self._stores: dict[str, PostgresStore] = {}
+        self._opened: psycopg.AsyncConnection[Row] | None = None
 
     async def open(self) -> None:
-        self._own: psycopg.AsyncConnection[Row] = await psycopg.AsyncConnection.connect(
-            self._url, autocommit=True, row_factory=dict_row
-        )
+        if self._opened is None:
+            self._opened = await psycopg.AsyncConnection.connect(self._url, autocommit=True, row_factory=dict_row)
         await self._own.execute("TRUNCATE headrace.results, headrace.attempts")
 
     async def close(self) -> None:
-        for store in self._stores:
+        for store in self._stores.values():
             await store.close()
         await self._own.close()
 
     async def store(self, worker: str) -> Store:
-        store = PostgresStore(DatabaseSettings.read({"DATABASE_URL": self._url}), worker)
-        await store.open()
-        self._stores.append(store)
-        return store
+        if worker not in self._stores:
+            store = PostgresStore(DatabaseSettings.read({"DATABASE_URL": self._url}), worker)
+            await store.open()
+            self._stores[worker] = store
+        return self._stores[worker]
+
+    @property
+    def _own(self) -> psycopg.AsyncConnection[Row]:
+        assert self._opened is not None
+        return self._opened
 
     async def lapse(self) -> None:
         await self._own.execute(

@@ -27,7 +27,7 @@ def _number(text: str | None) -> float | None:
     # Python alone would also read `1_000` and digits of other scripts.
     if text is None or not _NUMBER.fullmatch(text.strip()):
         return None
-    number = float(text)
+    number = float(text.strip())
     return number if math.isfinite(number) else None
 
 

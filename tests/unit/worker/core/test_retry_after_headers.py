@@ -19,6 +19,7 @@ NOW = 1_767_225_600.0  # Thu, 01 Jan 2026 00:00:00 GMT
         ({"retry-after": "7"}, 7),
         ({"retry-after": "1.5"}, 1.5),
         ({"retry-after": " 7 "}, 7),
+        ({"retry-after": "7\x1f"}, 7),
         ({"retry-after": "3600"}, 3600),
         ({"retry-after": "0"}, 0),
         ({"retry-after-ms": "1500"}, 1.5),

@@ -74,6 +74,10 @@ class Sampler:
             self._connection.close()
         return self.samples
 
+    def committed(self) -> int:
+        """How many messages have been committed in all."""
+        return sum(self.samples.committed.values())
+
     def _client(self, group: str) -> Consumer:
         config = {"bootstrap.servers": self._fleet.kafka, "group.id": group, "enable.auto.commit": False}
         return Consumer({**config, "error_cb": lambda _: None, "log_level": 0, "reconnect.backoff.max.ms": 500})

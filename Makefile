@@ -11,7 +11,7 @@ ROWS ?=
 MODEL ?= sim
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-all check up-local down-local spark-zip
+.PHONY: help demo test test-all chaos check up-local down-local spark-zip
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ test: $(UV) ## The tests, with real Kafka, Postgres and Spark
 test-all: $(UV) ## The tests, and those that take long
 	@$(SYNC) --group demo $(POSTGRES_GROUP)
 	@$(RUN) -m pytest $(PYTEST_ARGS)
+
+chaos: $(UV) ## A fleet under every fault at once, 20,000 messages, real leases (HEADRACE_SEED=n replays one)
+	@$(SYNC) --group demo $(POSTGRES_GROUP)
+	@HEADRACE_CHAOS=full $(RUN) -m pytest tests/chaos $(PYTEST_ARGS)
 
 check: $(UV) ## Format, lint, types, import rules
 	@$(SYNC) --group demo

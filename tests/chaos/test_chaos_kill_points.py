@@ -80,6 +80,27 @@ def test_a_kill_at_a_named_point(point: str, shared: Servers, tmp_path: Path, pa
     assert report.open_at_kills[0] <= (0 if point in _BEFORE_ANY_CALL else 3 * 16)
 
 
+def test_a_kill_after_a_second_paid_call_leaves_both_on_record(
+    shared: Servers, tmp_path: Path, passes: Passes
+) -> None:
+    """The first call is paid and its answer lost while nothing can be written; the second one may be in flight."""
+    ids = [f"r-{n}" for n in range(6)]
+    spoiled: dict[str, object] = {"match": {"ids": ids, "attempts": [1]}, "close": "after_request", "bill": True}
+    second: dict[str, object] = {"match": {"ids": ids, "attempts": [2]}, "latency_ms": 4_000}
+    with world(shared, tmp_path, replaced([{"name": "paid: lost", **spoiled}, second])) as made:
+        (victim,) = made.fleet.start(1)
+        trap = _hold(made, finishes, "request")
+        made.publisher.publish(marked(60))
+        assert trap.sprung.wait(40), "nothing was written"
+        time.sleep(4)
+        made.kill(victim)
+        shared.heal()
+        made.fleet.start(1)
+        made.settle()
+        report = passes(made.report(60))
+    assert report.extra_paid_calls >= len(ids)
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_around_a_dead_letter_loses_none(when: str, shared: Servers, tmp_path: Path, passes: Passes) -> None:
     with world(shared, tmp_path, replaced([], 200)) as made:

@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from control.migrate import migrate as run_migrations
 from control.migrate import problem
-from control.topics import KafkaUnreachableError, make_topics
+from control.topics import KafkaUnreachableError, TopicRefusedError, make_topics
 from schemas.job import Job
 from schemas.models import ModelsFile
 from schemas.settings import DatabaseSettings, KafkaSettings, SettingsError, TopicSettings
@@ -47,8 +47,9 @@ def migrate() -> None:
         revision = run_migrations(database)
     except OperationalError as error:
         _stop(ExitCode.UNREACHABLE, f"database: {problem(error)}. Check DATABASE_URL and that the server is up.")
-    except SQLAlchemyError as error:
-        _stop(ExitCode.FAILED, f"database: {problem(error)}. Run it as a user who may create tables.")
+    except (SQLAlchemyError, UnicodeError) as error:
+        advice = "Run it as a user who may create tables, on a database whose encoding is UTF8."
+        _stop(ExitCode.FAILED, f"database: {problem(error)}. {advice}")
     typer.echo(f"schema headrace is at revision {revision}")
 
 
@@ -65,6 +66,10 @@ def topics(
         made = make_topics(kafka, names, jobs or [])
     except KafkaUnreachableError as error:
         _stop(ExitCode.UNREACHABLE, f"kafka: {error}. Check KAFKA_BOOTSTRAP_SERVERS and that the broker is up.")
+    except TopicRefusedError as error:
+        _stop(ExitCode.FAILED, f"kafka: {error}. Ask for the right to create topics, or have them made.")
+    except SettingsError as error:
+        _stop(ExitCode.WRONG_SETTINGS, str(error))
     for name, new in made.items():
         typer.echo(f"{name}: {'made' if new else 'exists'}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import sqlalchemy
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, create_engine, text
@@ -50,7 +49,7 @@ def _upgrade(connection: Connection) -> str:
     return str(connection.scalar(text("SELECT version_num FROM headrace.alembic_version")))
 
 
-def problem(error: sqlalchemy.exc.SQLAlchemyError) -> str:
+def problem(error: Exception) -> str:
     """Say in one line what the database said, without the statement and its values."""
     cause = getattr(error, "orig", None) or error
     return str(cause).strip().split("\n", maxsplit=1)[0]

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from schemas import kafka, topics
-from schemas.settings import KafkaSettings, TopicSettings
+from schemas.settings import KafkaSettings, SettingsError, TopicSettings
 
 _TIMEOUT_SECONDS = 30
 
@@ -17,20 +17,33 @@ class KafkaUnreachableError(Exception):
     """No broker answered in time."""
 
 
+class TopicRefusedError(Exception):
+    """The broker would not make a topic."""
+
+
 def make_topics(settings: KafkaSettings, names: TopicSettings, jobs: list[str]) -> dict[str, bool]:
     """Make the dead-letter topic and the prompts topics of these jobs; tells which were new.
 
-    Without jobs the plain prompts topic is made. Raises `KafkaUnreachableError`.
+    Without jobs the plain prompts topic is made. Raises `KafkaUnreachableError`, `TopicRefusedError`, and
+    `SettingsError` for properties that the client does not take.
     """
-    admin = AdminClient({**kafka.common(settings), "log_level": "0"})
+    admin = _admin(settings)
     try:
         found = set(admin.list_topics(timeout=_TIMEOUT_SECONDS).topics)
     except KafkaException as error:
         raise KafkaUnreachableError(f"{settings.bootstrap_servers}: {error.args[0].str()}") from None
     wanted = _wanted(names, jobs)
     missing = [topic for topic in wanted if topic.topic not in found]
-    made = {name: _outcome(future) for name, future in _create(admin, missing).items()}
+    made = {name: _outcome(name, future) for name, future in _create(admin, missing).items()}
     return {topic.topic: made.get(topic.topic, False) for topic in wanted}
+
+
+def _admin(settings: KafkaSettings) -> AdminClient:
+    try:
+        return AdminClient({**kafka.common(settings), "log_level": "0"})
+    except (KafkaException, ValueError) as error:
+        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        raise SettingsError("settings", [f"kafka: {said}: check KAFKA_SASL_* and KAFKA_SSL_*"]) from None
 
 
 def _wanted(names: TopicSettings, jobs: list[str]) -> list[NewTopic]:
@@ -51,11 +64,11 @@ def _create(admin: AdminClient, missing: list[NewTopic]) -> Mapping[str, object]
     return dict(admin.create_topics(missing, operation_timeout=_TIMEOUT_SECONDS)) if missing else {}
 
 
-def _outcome(future: object) -> bool:
+def _outcome(name: str, future: object) -> bool:
     try:
         future.result()  # type: ignore[attr-defined]
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
+            raise TopicRefusedError(f"topic {name}: {error.args[0].str()}") from None
         return False
     return True

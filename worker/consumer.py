@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from worker.buffer import Buffer
 from worker.core.offsets import OffsetTracker, Partition, Ticket
-from worker.messages import AnyMessage, Errors, is_sound, partition_of, record_of
+from worker.messages import AnyMessage, Errors, is_sound, made, partition_of, record_of
 from worker.ports import Taken
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class KafkaSource:
         logs: Logs,
     ) -> None:
         errors = {"error_cb": Errors(), "on_commit": self._on_commit}
-        self._consumer = Consumer({**config, **errors}, logger=logging.getLogger("librdkafka"))
+        self._consumer = made(lambda: Consumer({**config, **errors}, logger=logging.getLogger("librdkafka")))
         self._subscription = subscription
         self._events = events
         self._logs = logs

@@ -9,7 +9,7 @@ import threading
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from schemas.message import Unreadable
-from worker.messages import Errors
+from worker.messages import Errors, made
 from worker.ports import Record
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,8 @@ class KafkaDeadLetters:
 
     def __init__(self, config: dict[str, str], topic: str, group: str, worker: str) -> None:
         settings = {**config, "linger.ms": "5", "delivery.timeout.ms": str(_DELIVERY_MILLISECONDS)}
-        self._producer = Producer({**settings, "error_cb": Errors()}, logger=logging.getLogger("librdkafka"))
+        wanted = {**settings, "error_cb": Errors()}
+        self._producer = made(lambda: Producer(wanted, logger=logging.getLogger("librdkafka")))
         self._topic = topic
         self._group = group
         self._worker = worker

@@ -13,7 +13,7 @@ from schemas.settings import LogSettings
 _MOST_CHARS = 128
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 # Chatty libraries: httpx, say, logs each URL at INFO.
-_QUIET = ("httpx", "httpcore", "aiohttp", "asyncio", "psycopg", "psycopg.pool")
+_QUIET = ("httpx", "httpcore", "aiohttp", "asyncio", "psycopg")
 
 
 class JsonLines(logging.Formatter):
@@ -43,6 +43,8 @@ def set_up(settings: LogSettings) -> None:
     logging.raiseExceptions = False
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    # It says at each try what our own lines say once a minute.
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:

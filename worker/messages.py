@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, Message
 
 from worker.core.offsets import Partition
+from worker.errors import WrongSettingsError
 from worker.ports import Record
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 AnyMessage: TypeAlias = "Message[bytes, bytes]"
 _SAY_AGAIN_SECONDS = 60.0
 # A topic that does not exist yet, or no longer, is waited for.
@@ -33,6 +36,17 @@ class Errors:
         if now - self._said.get(error.name(), -_SAY_AGAIN_SECONDS) >= _SAY_AGAIN_SECONDS:
             self._said[error.name()] = now
             log.warning("kafka.trouble", extra={"what": error.name()})
+
+
+def made(make: Callable[[], T]) -> T:
+    """Make a client; raises `WrongSettingsError` for properties that librdkafka does not take."""
+    try:
+        return make()
+    except (KafkaException, ValueError) as error:
+        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        raise WrongSettingsError(
+            f"kafka: {said}: check KAFKA_CONSUMER_CONF, KAFKA_PRODUCER_CONF, KAFKA_SASL_* and KAFKA_SSL_*"
+        ) from None
 
 
 def is_sound(message: AnyMessage) -> bool:

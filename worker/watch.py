@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType  # type: ignore[attr-defined]
 
 from worker.core.offsets import Partition
+from worker.messages import made
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ class KafkaWatch:
     """Looks every few seconds, on a thread of its own: lag is never older than 10 s, the poll loop never waits."""
 
     def __init__(self, config: dict[str, str]) -> None:
-        self._admin = AdminClient({**config}, logger=logging.getLogger("librdkafka"))
+        self._admin = made(lambda: AdminClient({**config}, logger=logging.getLogger("librdkafka")))
         self._ids: dict[str, str] = {}
         self._checked: set[str] = set()
         self._closing = threading.Event()

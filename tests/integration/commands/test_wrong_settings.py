@@ -71,6 +71,23 @@ def test_a_worker_names_every_wrong_setting_at_once_and_shows_no_secret() -> Non
     assert "hunter2" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        (("worker",), {"KAFKA_CONSUMER_CONF": "no.such.property=1", "LLM_BASE_URL": "http://localhost:1/v1"}),
+        (("worker",), {"KAFKA_PRODUCER_CONF": "no.such.property=1", "LLM_BASE_URL": "http://localhost:1/v1"}),
+        (("control", "topics"), {"KAFKA_SSL_CA_LOCATION": "/no/such/ca", "KAFKA_SECURITY_PROTOCOL": "SSL"}),
+    ],
+)
+def test_properties_that_the_kafka_client_does_not_take_are_one_line(
+    words: tuple[str, ...], settings: Mapping[str, str]
+) -> None:
+    ended = run(*words, **settings)
+    assert ended.returncode == 2, ended.stderr
+    assert "kafka: " in ended.stderr.strip().splitlines()[-1]
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_malformed_models_file_is_named_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "models.yaml"
     path.write_text("models:\n  small:\n    endpoints: [{base_url: nowhere, rpm: -1}]\n    prise: 1\n")

@@ -74,7 +74,7 @@ def _round(spark: SparkSession, folder: Path, environ: dict[str, str]) -> dict[s
     job = f"bench-{uuid.uuid4().hex[:8]}"
     run = _run(folder, job, environ)
     started = time.perf_counter()
-    pipeline.publish(spark, run)
+    pipeline.publish(spark, run, pipeline.reach(run))
     spark_seconds = time.perf_counter() - started
     rows = run.counts.published
     plain_seconds = _plain(spark, folder, job, environ)

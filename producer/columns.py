@@ -39,3 +39,11 @@ def first_of(cases: Iterable[tuple[Column, Column]]) -> Column:
     for condition, value in cases:
         chain = fn.when(condition, value) if chain is None else chain.when(condition, value)
     return fn.lit(None) if chain is None else chain
+
+
+def any_of(conditions: Iterable[Column]) -> Column:
+    """Tell whether any condition holds; one that is null does not."""
+    result = fn.lit(False)
+    for condition in conditions:
+        result |= fn.coalesce(condition, fn.lit(False))
+    return result

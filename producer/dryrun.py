@@ -13,7 +13,7 @@ from producer.columns import column
 from producer.counts import counted, judged_counts, publishable
 from producer.explain import spark_errors
 from producer.ledger import Ledger
-from producer.pipeline import judge
+from producer.pipeline import Reached, judge
 from producer.run import Run
 
 _SAMPLES = 3
@@ -33,9 +33,9 @@ class Estimate:
     samples: tuple[str, ...]
 
 
-def dry_run(spark: SparkSession, run: Run) -> Estimate:
+def dry_run(spark: SparkSession, run: Run, reached: Reached) -> Estimate:
     """Read, judge and count all rows; raises a `ProducerError`. Kafka is not asked, Postgres only if incremental."""
-    looks_up = run.file.job.incremental and run.ledger.has_finished()
+    looks_up = run.file.job.incremental and reached.any_finished
     system = run.file.job.prompt.system or ""
     with judge(spark, run) as judged, spark_errors():
         rows, observation = counted(judged.rows)

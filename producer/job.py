@@ -8,6 +8,7 @@ Exit codes: 0 done, 1 the run failed, 2 wrong job file or settings, 3 stopped, 4
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -21,7 +22,7 @@ from producer.arguments import parse
 from producer.counts import Counts
 from producer.dryrun import Estimate, dry_run
 from producer.errors import ProducerError, StoppedError
-from producer.pipeline import publish
+from producer.pipeline import publish, reach
 from producer.refusals import problems
 from producer.run import Run
 from producer.session import session
@@ -38,23 +39,23 @@ class Outcome:
     exit_code: ExitCode = ExitCode.DONE
     error: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
+    stop: StoppedError | None = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one start of the job and return its exit code."""
     started = time.monotonic()
-    signal.signal(signal.SIGTERM, _stop)
     outcome = Outcome()
+    signal.signal(signal.SIGTERM, lambda *_: _stop(outcome))
+    # Spark's Python side logs the errors that it raises; here each is told once, in one line.
+    logging.basicConfig(handlers=[logging.NullHandler()])
     try:
         _carry_out(sys.argv[1:] if argv is None else argv, outcome)
-    except SettingsError as error:
-        _fail(outcome, ExitCode.WRONG_SETTINGS, error)
-    except ProducerError as error:
-        _fail(outcome, error.exit_code, error)
     except KeyboardInterrupt:
-        _fail(outcome, ExitCode.STOPPED, StoppedError("stopped by the keyboard"))
+        _fail(outcome, StoppedError("stopped by the keyboard"))
     except Exception as error:
-        _fail(outcome, ExitCode.FAILED, error)
+        # What interrupts Spark's own calls comes out as an error of theirs.
+        _fail(outcome, outcome.stop or error)
     _say(sys.stdout, last_line(outcome, time.monotonic() - started))
     return outcome.exit_code
 
@@ -78,11 +79,12 @@ def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
     if refused := problems(file.job, arguments, settings.topics):
         raise SettingsError(str(arguments.job), refused)
     run = outcome.run = Run(file, settings, arguments)
+    reached = reach(run)
     with session(f"headrace producer {file.job.job}", settings.log.level) as spark:
         if arguments.dry_run:
-            outcome.extra = _show(dry_run(spark, run))
+            outcome.extra = _show(dry_run(spark, run, reached))
         else:
-            publish(spark, run)
+            publish(spark, run, reached)
 
 
 def _show(estimate: Estimate) -> dict[str, Any]:
@@ -96,14 +98,20 @@ def _show(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def _fail(outcome: Outcome, code: ExitCode, error: Exception) -> None:
+def _fail(outcome: Outcome, error: Exception) -> None:
     known = isinstance(error, SettingsError | ProducerError)
-    outcome.exit_code = code
     outcome.error = str(error) if known else f"{type(error).__name__}; LOG_LEVEL=DEBUG shows where"
+    outcome.exit_code = _code(error)
     if os.environ.get("LOG_LEVEL") == "DEBUG":
         traceback.print_exception(error)
     for line in outcome.error.splitlines():
         _say(sys.stderr, f"producer: {line}")
+
+
+def _code(error: Exception) -> ExitCode:
+    if isinstance(error, ProducerError):
+        return error.exit_code
+    return ExitCode.WRONG_SETTINGS if isinstance(error, SettingsError) else ExitCode.FAILED
 
 
 def _say(stream: Any, text: str) -> None:
@@ -111,8 +119,9 @@ def _say(stream: Any, text: str) -> None:
     stream.flush()
 
 
-def _stop(*_: object) -> NoReturn:
-    raise StoppedError("stopped by SIGTERM; rows that were acknowledged stay published: run again for the others")
+def _stop(outcome: Outcome) -> NoReturn:
+    outcome.stop = StoppedError("stopped by SIGTERM; what was acknowledged stays published: run again for the rest")
+    raise outcome.stop
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -18,20 +18,37 @@ from producer.run import Judged, Run
 from producer.source import read
 
 
-def publish(spark: SparkSession, run: Run) -> None:
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What the services said before anything was read."""
+
+    topic_exists: bool
+    any_finished: bool
+
+
+def reach(run: Run) -> Reached:
+    """Ask Kafka for the topic and Postgres for finished rows, as far as the run needs them.
+
+    Raises `UnreachableError` within half a minute, or `WrongJobError`.
+    """
+    job = run.file.job
+    exists = not run.arguments.dry_run and sink.check_topic(run.settings.kafka, job.prompts_topic)
+    needs_ledger = job.incremental or not run.arguments.dry_run
+    return Reached(exists, any_finished=needs_ledger and run.ledger.has_finished())
+
+
+def publish(spark: SparkSession, run: Run, reached: Reached) -> None:
     """Carry out one run; its counts are in `run.counts` as far as they are known, after an error too.
 
     Raises a `ProducerError` that names the place and the next step.
     """
     job = run.file.job
-    exists = sink.check_topic(run.settings.kafka, job.prompts_topic)
-    looks_up = job.incremental and run.ledger.has_finished()
     with judge(spark, run) as judged:
-        if not exists:
+        if not reached.topic_exists:
             sink.make_topic(run.settings.kafka, job.prompts_topic, run.settings.topics.partitions)
         run.ledger.start(run.id, job.prompts_topic, job.budget)
         try:
-            _send(judged, run, looks_up)
+            _send(judged, run, looks_up=job.incremental and reached.any_finished)
         finally:
             run.ledger.count(run.id, run.counts)
         _write_rejects(judged, run)

@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from producer import columns as names
-from producer.columns import column, first_of, text_of
+from producer.columns import any_of, column, first_of, text_of
 from producer.errors import WrongJobError
 from producer.explain import first_line
 from producer.request import Request, fingerprint, message
 from producer.source import Table
-from producer.texts import cleaned, cut, is_overlong, sendable
+from producer.texts import cleaning, cut, is_overlong, sendable
 from producer.verdicts import verdict
 from schemas import template
 from schemas.job import Clean, Job, Route
@@ -23,7 +23,7 @@ from schemas.text import clean_text
 
 def prepare(table: Table, job: Job, request: Request) -> DataFrame:
     """Add to each row its id, prompt, model, fingerprint, message and verdict; raises `WrongJobError`."""
-    rows = table.rows.withColumns(_texts(job, table))
+    rows = _with_texts(table.rows, job)
     rows = rows.withColumn(names.PROMPT, rendered(job.prompt.template))
     if job.routes:
         rows = rows.withColumn(names.PROMPT_CHARS, fn.length(names.PROMPT))
@@ -44,19 +44,18 @@ def rendered(text: str) -> Column:
     )
 
 
-def _texts(job: Job, table: Table) -> dict[str, Column]:
-    """Make the id and every text column that a prompt or a rule of cleaning names."""
-    added = {names.ID: column(job.id).cast("string")}
-    overlong = fn.lit(False)
-    for name in sorted({*template.columns(job.prompt.template), *job.clean.columns}):
-        text = sendable(column(name).cast("string"))
-        if name in job.clean.columns:
-            text = cleaned(text, job.clean)
-            overlong |= fn.coalesce(is_overlong(text, job.clean), fn.lit(False))
-            text = cut(text, job.clean)
-        added[text_of(name)] = text
-    added[names.TRUNCATED] = overlong if _cuts(job.clean) else fn.lit(False)
-    return added
+def _with_texts(rows: DataFrame, job: Job) -> DataFrame:
+    """Add the id and every text column that a prompt or a rule of cleaning names."""
+    texts = sorted({*template.columns(job.prompt.template), *job.clean.columns})
+    added = {text_of(name): sendable(column(name).cast("string")) for name in texts}
+    rows = rows.withColumns({names.ID: column(job.id).cast("string"), **added})
+    cleaned = [text_of(name) for name in dict.fromkeys(job.clean.columns)]
+    for step in cleaning(job.clean):
+        rows = rows.withColumns({name: step(column(name)) for name in cleaned})
+    if not _cuts(job.clean):
+        return rows.withColumn(names.TRUNCATED, fn.lit(False))
+    rows = rows.withColumn(names.TRUNCATED, any_of(is_overlong(column(name), job.clean) for name in cleaned))
+    return rows.withColumns({name: cut(column(name), job.clean) for name in cleaned})
 
 
 def _cuts(rules: Clean) -> bool:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
 from schemas.job import Clean
 from schemas.text import REPLACEMENT
+
+Step = Callable[[Column], Column]
 
 # What `str.strip` takes off, so that Spark and the reader of the message agree on blank and surrounding space.
 WHITE_SPACE = (
@@ -18,6 +23,8 @@ _WHITE_SPACE_RUN = "[" + "".join(f"\\u{ord(char):04x}" for char in WHITE_SPACE) 
 _HIDDEN = r"(?is)<!--.*?(?:-->|\z)|<(script|style)\b.*?(?:</\1\s*>|\z)"
 _LINE_BREAKS = r"(?i)<br\s*/?>|</(?:p|div|li|tr|h[1-6]|blockquote)\s*>"
 _TAGS = r"(?i)</?[a-z!?][^<>]*>"
+# Tags go before entities are read, so that an escaped tag stays as text.
+_HTML = ((_HIDDEN, ""), (_LINE_BREAKS, "\n"), (_TAGS, ""))
 # Spark has no function for either; both are static methods of libraries that Spark itself ships.
 _NORMALIZER = "com.ibm.icu.text.Normalizer"
 _UNESCAPER = "org.apache.commons.text.StringEscapeUtils"
@@ -41,15 +48,20 @@ def is_blank(text: Column) -> Column:
     return fn.when(begins_blank, fn.btrim(text, fn.lit(WHITE_SPACE)) == "").otherwise(False)
 
 
-def cleaned(text: Column, rules: Clean) -> Column:
-    """Apply the rules of the job file, all but the cut: HTML, Unicode form, white space, in this order."""
+def cleaning(rules: Clean) -> list[Step]:
+    """Name the steps of the job file in their order: HTML, Unicode form, white space.
+
+    Each step names its text several times, so it must be a column of its own before the next step: as one
+    expression they would multiply.
+    """
+    steps: list[Step] = []
     if rules.strip_html:
-        text = sendable(_without_html(text))
+        steps += [*map(_removed, _HTML), _unescaped, sendable]
     if rules.normalize:
-        text = _normalized(text, rules.normalize)
+        steps.append(partial(_normalized, form=rules.normalize))
     if rules.collapse_whitespace:
-        text = fn.btrim(fn.regexp_replace(text, _WHITE_SPACE_RUN, " "))
-    return text
+        steps.append(_collapsed)
+    return steps
 
 
 def cut(text: Column, rules: Clean) -> Column:
@@ -64,11 +76,17 @@ def is_overlong(text: Column, rules: Clean) -> Column:
     return fn.lit(False) if rules.max_chars is None else fn.length(text) > rules.max_chars
 
 
-def _without_html(text: Column) -> Column:
-    """Take out tags, then read entities, so that an escaped tag stays as text."""
-    for pattern, instead in ((_HIDDEN, ""), (_LINE_BREAKS, "\n"), (_TAGS, "")):
-        text = fn.when(text.contains("<"), fn.regexp_replace(text, pattern, instead)).otherwise(text)
-    # An entity that names no character makes the method throw; then the text stays as it is.
+def _removed(markup: tuple[str, str]) -> Step:
+    pattern, instead = markup
+
+    def remove(text: Column) -> Column:
+        return fn.when(text.contains("<"), fn.regexp_replace(text, pattern, instead)).otherwise(text)
+
+    return remove
+
+
+def _unescaped(text: Column) -> Column:
+    """Read entities; one that names no character makes the method throw, and then the text stays as it is."""
     read = fn.try_reflect(fn.lit(_UNESCAPER), fn.lit("unescapeHtml4"), text)
     return fn.when(text.contains("&"), fn.coalesce(read, text)).otherwise(text)
 
@@ -78,3 +96,7 @@ def _normalized(text: Column, form: str) -> Column:
     applied = fn.reflect(fn.lit(_NORMALIZER), fn.lit(method), text, fn.lit(form.startswith("NFK")))
     # ASCII is its own normal form, in all four of them.
     return fn.when(text.isNull() | (fn.octet_length(text) == fn.length(text)), text).otherwise(applied)
+
+
+def _collapsed(text: Column) -> Column:
+    return fn.btrim(fn.regexp_replace(text, _WHITE_SPACE_RUN, " "))

@@ -24,7 +24,7 @@ from deploy.local.kafka import Kafka
 from deploy.local.stack import throwaway_kafka
 from deploy.spark_zip import build
 from producer.errors import DeliveryError, RunFailedError
-from producer.pipeline import publish
+from producer.pipeline import publish, reach
 from producer.sink import Delivery
 from schemas.settings import DatabaseSettings, KafkaSettings
 from tests.services import KafkaService, PostgresService
@@ -168,7 +168,7 @@ def test_a_broker_that_dies_ends_the_run_with_what_was_acknowledged(
     killer.start()
 
     with pytest.raises(RunFailedError, match=r"kafka: topic headrace\.prompts\.dying acknowledged \d+ of a task's"):
-        publish(spark, run)
+        publish(spark, run, reach(run))
 
     killer.join()
     mortal_kafka.restart()
@@ -180,10 +180,15 @@ def test_a_broker_that_dies_ends_the_run_with_what_was_acknowledged(
 
 
 def kill_once_it_holds_some(server: Kafka, topic: str) -> None:
-    deadline = time.monotonic() + 120
-    while not read_all(server.bootstrap_servers, topic) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until_it_holds_some(server.bootstrap_servers, topic)
     server.kill()
+
+
+def wait_until_it_holds_some(servers: str, topic: str) -> None:
+    deadline = time.monotonic() + 200
+    while not read_all(servers, topic):
+        assert time.monotonic() < deadline, "nothing was published"
+        time.sleep(0.1)
 
 
 def test_it_starts_from_any_folder_with_the_zip_alone(
@@ -205,6 +210,27 @@ def test_it_starts_from_any_folder_with_the_zip_alone(
     assert (line["job"], line["read"], line["published"], line["exit"]) == (job, 50, 50, 0)
     assert len(read_all(kafka.bootstrap_servers, f"headrace.prompts.{job}")) == 50
     assert "\tat " not in ended.stderr
+
+
+def test_a_run_that_is_stopped_says_so_and_ends(
+    spark: SparkSession, tmp_path: Path, kafka: KafkaService, database: str
+) -> None:
+    job = f"stopped-{uuid.uuid4().hex[:8]}"
+    rows = spark.range(0, 2_000_000, 1, 2).selectExpr("id", "repeat('text ', 50) AS text")
+    rows.write.parquet(str(tmp_path / "rows"))
+    make_topic(kafka.bootstrap_servers, f"headrace.prompts.{job}")
+    environ = {"KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, "DATABASE_URL": database}
+    command = [sys.executable, str(ROOT / "producer/job.py"), "--job", str(write_job(tmp_path, job=job))]
+    started = subprocess.Popen(command, env=os.environ | environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    wait_until_it_holds_some(kafka.bootstrap_servers, f"headrace.prompts.{job}")
+    started.terminate()
+    out, err = started.communicate(timeout=60)
+
+    line = json.loads(out.decode().splitlines()[-1])
+    assert (started.returncode, line["exit"]) == (3, 3), err
+    assert line["error"].startswith("stopped by SIGTERM")
+    assert b"Traceback" not in err
 
 
 def test_a_failing_run_tells_its_exit_code_and_one_line(

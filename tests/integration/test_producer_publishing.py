@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from control.migrate import migrate
 from producer.dryrun import dry_run
 from producer.errors import UnreachableError, WrongJobError
-from producer.pipeline import publish
+from producer.pipeline import publish, reach
 from producer.run import Run
 from schemas.message import Prompt, decode
 from schemas.settings import DatabaseSettings
@@ -51,7 +51,7 @@ class Place:
 
     def publish(self, **options: Any) -> Run:
         run = self.run(**options)
-        publish(self.spark, run)
+        publish(self.spark, run, reach(run))
         return run
 
     def topic(self) -> list[Prompt]:
@@ -106,7 +106,7 @@ def test_every_row_arrives_once_under_its_id(place: Place) -> None:
 
 def test_the_topic_is_made_with_our_settings_and_keys_spread_by_murmur2(place: Place) -> None:
     run = place.run()
-    publish(place.spark, run)
+    publish(place.spark, run, reach(run))
     messages = read_all(place.servers, f"headrace.prompts.{place.job}")
     held = dict.fromkeys(range(12), 0)
     for message in messages:
@@ -175,7 +175,7 @@ def test_a_dry_run_counts_and_shows_and_leaves_nothing(place: Place, capsys: pyt
     write_rows(place.spark, place.folder, [*ROWS, ("new", "x\x1b[31m"), (None, "x")], "id string, text string")
     run = place.run(dry_run=True)
 
-    estimate = dry_run(place.spark, run)
+    estimate = dry_run(place.spark, run, reach(run))
 
     assert (run.counts.read, run.counts.rejected, run.counts.skipped, estimate.rows) == (502, 1, 100, 401)
     assert run.counts.published == 0
@@ -208,7 +208,7 @@ def test_services_that_do_not_answer_are_named(place: Place, postgres: PostgresS
     run = place.run()
     run.settings.kafka.__dict__["bootstrap_servers"] = "127.0.0.1:1"
     with pytest.raises(UnreachableError, match=r"kafka: 127\.0\.0\.1:1 gave no answer"):
-        publish(place.spark, run)
+        publish(place.spark, run, reach(run))
 
     place.database = "postgresql://headrace:hunter2@127.0.0.1:1/x"
     with pytest.raises(UnreachableError, match="database: ") as raised:

@@ -13,10 +13,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from producer import columns as names
-from producer.texts import WHITE_SPACE, cleaned, sendable
+from producer.pipeline import judge
+from producer.texts import WHITE_SPACE, cleaning, sendable
 from schemas.job import Clean
 from schemas.text import clean_text
-from tests.spark.producing import body, judged_texts, reason, texts_frame
+from tests.spark.producing import body, judged_texts, make_run, reason, texts_frame, write_job, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +27,9 @@ Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 def clean(spark: SparkSession, texts: list[str | None], **rules: Any) -> list[str | None]:
     frame = texts_frame(spark, texts)
-    return [row[0] for row in frame.select(cleaned(fn.col("text"), Clean(columns=["text"], **rules))).collect()]
+    for step in cleaning(Clean(columns=["text"], **rules)):
+        frame = frame.withColumn("text", step(fn.col("text")))
+    return [row[0] for row in frame.collect()]
 
 
 def test_white_space_is_what_python_strips() -> None:
@@ -133,3 +136,16 @@ def test_columns_that_no_rule_names_stay_as_they_are(spark: SparkSession, tmp_pa
     (row,) = judged_texts(spark, tmp_path, [("1", "  <b> a  b ")])
 
     assert body(row)["prompt"] == "  <b> a  b "
+
+
+def test_many_rules_do_not_multiply_in_the_plan(spark: SparkSession, tmp_path: Path) -> None:
+    every = {"strip_html": True, "collapse_whitespace": True, "normalize": "NFC", "max_chars": 9}
+    write_rows(spark, tmp_path, [("1", "a", "b")], "id string, text string, title string")
+    sizes = []
+    for columns in (["text"], ["text", "title"]):
+        job = write_job(tmp_path, prompt={"template": "{title} {text}"}, clean={"columns": columns, **every})
+        with judge(spark, make_run(job)) as found:
+            sizes.append(len(found.rows._jdf.queryExecution().optimizedPlan().toString()))
+
+    assert sizes[0] < 30_000
+    assert sizes[1] < 1.5 * sizes[0]

@@ -11,7 +11,7 @@ ROWS ?=
 MODEL ?= sim
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-all chaos check up-local down-local spark-zip
+.PHONY: help demo test test-all chaos bench check up-local down-local spark-zip
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ chaos: $(UV) ## A fleet under every fault at once, 20,000 messages, real leases 
 	@$(SYNC) --group demo $(POSTGRES_GROUP)
 	@HEADRACE_CHAOS=full $(RUN) -m pytest tests/chaos $(PYTEST_ARGS)
 
+bench: $(UV) ## The figures: ours, reference, ratio, goal, on real services
+	@$(SYNC) --group demo $(POSTGRES_GROUP)
+	@status=0; for part in simulator worker producer backfill; do $(RUN) -m bench.$$part || status=1; done; exit $$status
+
 check: $(UV) ## Format, lint, types, import rules
 	@$(SYNC) --group demo
 	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && .venv/bin/lint-imports
@@ -48,7 +52,7 @@ spark-zip: $(UV) ## dist/headrace-spark.zip for spark-submit --py-files
 	@$(RUN) -m deploy.spark_zip
 
 # The wheel with a Postgres server, where the machine has none.
-POSTGRES_GROUP = $(shell command -v initdb pg_config >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo --group postgres)
+POSTGRES_GROUP = $(shell command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo --group postgres)
 
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \

@@ -21,7 +21,6 @@ _DEFAULTS = {
     # A few files of a useful size instead of one a task: tables live longer than runs.
     "spark.sql.adaptive.coalescePartitions.minPartitionSize": "16m",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
-    "spark.databricks.delta.autoCompact.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
 

@@ -76,10 +76,13 @@ class Target(ABC):
         """Take the wanted columns in their order."""
         return rows.select(*(column(name) for name in self.shape.schema.names))
 
-    def gathered(self, rows: DataFrame) -> DataFrame:
-        """Bring rows of one partition together, so that a run writes a few files a partition and not one a task."""
+    def gathered(self, rows: DataFrame, fresh: bool) -> DataFrame:
+        """Bring rows together, so that a run writes a few files (a partition) of a useful size, not one a task.
+
+        `fresh` rows come from one join, whose tasks have that size already, unless partitions cut them up.
+        """
         names = self.shape.partition_by
-        return rows.hint("rebalance", *(column(name) for name in names)) if names else rows
+        return rows if fresh and not names else rows.hint("rebalance", *(column(name) for name in names))
 
     def refuse(self, differences: Sequence[str]) -> None:
         """Raise `RunFailedError` if there are any differences."""

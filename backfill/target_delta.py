@@ -12,6 +12,8 @@ from backfill.layout import drift, partition_drift
 from backfill.target import Ready, Replacement, Target
 from backfill.transform import key
 
+# Lets Delta join small files after a run that changed a table; a table that was just made has good ones.
+_COMPACT = "spark.databricks.delta.autoCompact.enabled"
 _INSERT = f"{PREFIX}insert"
 _VIEW = f"{PREFIX}changes"
 _NO_TABLE = frozenset(
@@ -41,7 +43,7 @@ class DeltaTarget(Target):
 
     def create(self, rows: DataFrame, ready: Ready) -> None:
         """See `Target`."""
-        writer = self.gathered(self.ordered(rows)).write.format("delta")
+        writer = self.gathered(self.ordered(rows), fresh=True).write.format("delta")
         writer.partitionBy(*self.shape.partition_by).save(self.path)
         ready(self._read())
 
@@ -55,6 +57,8 @@ class DeltaTarget(Target):
             fn.when(_single(), fn.col(KEY)).alias(KEY), fn.lit(True).alias(_INSERT), *self._columns()
         )
         gone = new.changed.where(~_single() & fn.col(HELD).isNotNull()).select(KEY, fn.lit(False).alias(_INSERT))
+        if self.spark.conf.get(_COMPACT, None) is None:
+            self.spark.conf.set(_COMPACT, "true")
         rows.unionByName(gone, allowMissingColumns=True).createOrReplaceTempView(_VIEW)
         try:
             self.spark.sql(self._merge())

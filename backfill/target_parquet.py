@@ -57,7 +57,7 @@ class ParquetTarget(Target):
 
     def create(self, rows: DataFrame, ready: Ready) -> None:
         """See `Target`."""
-        self._write(rows)
+        self._write(rows, fresh=True)
         self._show(ready)
 
     def replace(self, new: Replacement, ready: Ready) -> None:
@@ -66,7 +66,7 @@ class ParquetTarget(Target):
         try:
             touched = self._touched(rows, new)
             kept = new.present.where(self._within(touched)).join(new.changed, KEY, "left_anti")
-            self._write(self.ordered(kept).unionByName(self.ordered(rows)))
+            self._write(self.ordered(kept).unionByName(self.ordered(rows)), fresh=False)
         finally:
             rows.unpersist()
         if touched is not None:
@@ -77,9 +77,9 @@ class ParquetTarget(Target):
         # Told and not guessed: a folder `day=0123` is text if the source's column is.
         return self.ordered(self.spark.read.schema(self.shape.schema).parquet(path))
 
-    def _write(self, rows: DataFrame) -> None:
+    def _write(self, rows: DataFrame, fresh: bool) -> None:
         self._folders.delete(self._new)
-        writer = self.gathered(self.ordered(rows)).write
+        writer = self.gathered(self.ordered(rows), fresh).write
         writer.partitionBy(*self.shape.partition_by).parquet(self._new)
 
     def _show(self, ready: Ready) -> None:

@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 ROOT = Path(__file__).resolve().parents[2]
 SUBMIT = Path(sys.executable).parent / "spark-submit"
+QUICK = ["--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2"]
 KEYS = {"job", "results", "rows", "joined", "pending", "failed", "written", "orphans", "seconds", "exit"}
 ROWS = 20_000
 _READING = "state = 'active' AND query LIKE 'COPY (SELECT id,%' AND datname = current_database()"
@@ -69,7 +70,7 @@ def write(folder: Path, **changes: Any) -> None:
 
 def start(folder: Path, url: str, *options: str, **environ: str) -> subprocess.Popen[str]:
     """Start the job from another folder, as a scheduler would."""
-    command = [str(SUBMIT), "--conf", "spark.ui.enabled=false", *options, str(ROOT / "backfill" / "job.py")]
+    command = [str(SUBMIT), *QUICK, *options, str(ROOT / "backfill" / "job.py")]
     return subprocess.Popen(
         [*command, "--job", str(folder / "job.yaml")],
         cwd="/",
@@ -82,12 +83,12 @@ def start(folder: Path, url: str, *options: str, **environ: str) -> subprocess.P
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
-    """Wait for its end and return its last line and what it said on stderr; the exit code must be the line's."""
-    out, err = process.communicate(timeout=280)
+    """Wait for its end and return its last line and all it said, since spark-submit puts both streams into one."""
+    out, err = process.communicate(timeout=400)
     line = json.loads(out.strip().splitlines()[-1])
-    assert process.returncode == line["exit"], err
+    assert process.returncode == line["exit"], out + err
     assert line.keys() - {"error", "note"} == KEYS
-    return line, err
+    return line, out + err
 
 
 def run(folder: Path, url: str, *options: str, **environ: str) -> tuple[dict[str, Any], str]:
@@ -100,29 +101,29 @@ def times(folder: Path) -> set[str]:
 
 def test_it_runs_from_anywhere_in_any_zone_and_says_little(folder: Path, url: str) -> None:
     zone = "-Duser.timezone=America/Los_Angeles"
-    line, err = run(folder, url, "--driver-java-options", zone, TZ="Asia/Kolkata")
+    line, said = run(folder, url, "--driver-java-options", zone, TZ="Asia/Kolkata")
 
     assert (line["exit"], line["job"], line["results"], line["rows"]) == (0, JOB, ROWS, ROWS)
     assert (line["joined"], line["pending"], line["written"], line["orphans"]) == (ROWS, 0, ROWS, 0)
-    assert "Exception" not in err
+    assert "Exception" not in said
     assert times(folder) == {"2026-03-08 02:30:00+00:00"}
     assert parquet.read_table(folder / "labelled").num_rows == ROWS
 
 
 def test_what_is_wrong_is_told_in_one_line_with_its_code(folder: Path, url: str) -> None:
-    line, err = run(folder, NOWHERE)
+    line, said = run(folder, NOWHERE)
     assert (line["exit"], "cannot be reached" in line["error"]) == (4, True)
-    assert "canary-secret" not in err + json.dumps(line)
+    assert "canary-secret" not in said
 
     write(folder, target={"format": "delta", "path": "labelled"})
-    line, err = run(folder, url)
+    line, said = run(folder, url)
     assert (line["exit"], f"--packages {DELTA_PACKAGE}" in line["error"]) == (2, True)
-    assert [text for text in err.splitlines() if text.startswith("backfill: ")] == [f"backfill: {line['error']}"]
+    assert [text for text in said.splitlines() if text.startswith("backfill: ")] == [f"backfill: {line['error']}"]
 
     write(folder, target={"format": "iceberg", "table": "t"})
-    line, err = run(folder, url)
+    line, said = run(folder, url)
     assert (line["exit"], "target.format" in line["error"]) == (2, True)
-    assert "Traceback" not in err
+    assert "Traceback" not in said
 
 
 def test_a_second_one_on_the_same_target_ends_at_once(folder: Path, url: str) -> None:
@@ -135,22 +136,24 @@ def test_a_second_one_on_the_same_target_ends_at_once(folder: Path, url: str) ->
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_database_that_dies_in_the_middle_leaves_the_target_as_it_was(folder: Path, url: str) -> None:
     process = start(folder, url)
     with psycopg.connect(url, autocommit=True) as database:
         deadline = time.monotonic() + 120
         while not _cut_readers(database):
             assert time.monotonic() < deadline, "no reader came"
-    line, err = finish(process)
+    line, said = finish(process)
 
     assert line["exit"] == 1
     assert "reading results from the database failed" in line["error"]
-    assert "Traceback" not in err
+    assert "Traceback" not in said
     assert not (folder / "labelled").exists()
     assert run(folder, url)[0]["written"] == ROWS
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seconds_after_the_read", [0.0, 1.0, 3.0])
 def test_a_kill_at_any_moment_leaves_a_whole_table_and_the_next_run_completes_it(
     folder: Path, url: str, seconds_after_the_read: float

@@ -217,6 +217,16 @@ def test_nested_source_columns_are_compared_whole(folder: Place) -> None:
     assert folder.run(prompt={"template": "{id}"}).written == 0
 
 
+def test_a_run_makes_at_most_one_small_file(place: Place, request: pytest.FixtureRequest) -> None:
+    place.spark.conf.set("spark.sql.shuffle.partitions", "20")
+    request.addfinalizer(lambda: place.spark.conf.set("spark.sql.shuffle.partitions", "2"))
+    place.source([(str(n), "x") for n in range(100)])
+    for run in range(3):
+        place.answer(*(str(n) for n in range(run * 30, run * 30 + 30)))
+        place.run()
+        assert len(place.table().inputFiles()) <= run + 1
+
+
 def test_a_table_with_other_columns_is_refused_and_left_alone(place: Place) -> None:
     place.source([("a", "x")])
     place.run()

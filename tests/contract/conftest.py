@@ -8,8 +8,10 @@ import pytest
 
 from control.migrate import migrate
 from schemas.settings import DatabaseSettings
+from tests.contract import sources
+from tests.contract.sources import KafkaHarness, SourceHarness
 from tests.contract.stores import FakeHarness, PostgresHarness, StoreHarness
-from tests.services import PostgresService
+from tests.services import KafkaService, PostgresService
 
 
 @pytest.fixture(scope="session")
@@ -27,5 +29,21 @@ async def harness(request: pytest.FixtureRequest) -> AsyncIterator[StoreHarness]
     made: StoreHarness
     made = FakeHarness() if request.param == "fake" else PostgresHarness(request.getfixturevalue("migrated"))
     await made.open()
+    yield made
+    await made.close()
+
+
+@pytest.fixture(
+    params=["fake", *(pytest.param(f"kafka {p}", marks=pytest.mark.integration) for p in ("classic", "consumer"))]
+)
+async def source(request: pytest.FixtureRequest) -> AsyncIterator[SourceHarness]:
+    """An empty topic of each kind, with a group of its own."""
+    made: SourceHarness
+    if request.param == "fake":
+        made = sources.FakeHarness()
+    else:
+        service: KafkaService = request.getfixturevalue("kafka")
+        made = KafkaHarness(service.bootstrap_servers, request.param.split()[1])
+        await made.make_topic()
     yield made
     await made.close()

@@ -31,7 +31,7 @@ CREATE FUNCTION chaos.fail() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE found text;
 BEGIN
     SELECT state INTO found FROM chaos.faults WHERE until > clock_timestamp() AND random() < share LIMIT 1;
-    IF found IS NOT NULL THEN
+    IF found IS NOT NULL AND current_setting('application_name') = 'headrace-worker' THEN
         RAISE EXCEPTION 'raised by a test' USING ERRCODE = found;
     END IF;
     RETURN NULL;
@@ -87,7 +87,7 @@ def read(url: str, job: str) -> list[Change]:
 
 
 def raise_for(url: str, state: str, seconds: float, share: float = 1.0) -> None:
-    """Let this share of the statements that write results fail with an SQLSTATE for so long."""
+    """Let this share of the workers' statements that write results fail with an SQLSTATE for so long."""
     with psycopg.connect(url, autocommit=True) as connection:
         values = (state, share, seconds)
         connection.execute(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from tests.chaos.proxy import POSTGRES_READY, Trap, claims, commits_offsets, finishes
+from tests.chaos.proxy import POSTGRES_READY, Trap, commits_claims, commits_offsets, finishes
 from tests.chaos.world import World
 from tests.fleet import Worker
 
@@ -94,7 +94,7 @@ class Mischief:
             "database kill": (1.0, self._kill_database),
             "backends ended": (2.0, self._end_backends),
             "ambiguous finish": (2.0, lambda _: self._trap(finishes)),
-            "ambiguous claim": (1.0, lambda _: self._trap(claims)),
+            "ambiguous claim": (1.0, lambda _: self._trap(commits_claims)),
         }
         return Monkey("database", self._seed, pace, acts)
 

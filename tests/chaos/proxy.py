@@ -243,6 +243,11 @@ def claims(data: bytes) -> bool:
     return b"WITH incoming AS" in data
 
 
+def commits_claims(data: bytes) -> bool:
+    """Whether this ends the transaction of a claim, the only one that a worker opens by itself."""
+    return b"COMMIT\0" in data
+
+
 def finishes(data: bytes) -> bool:
     """Whether this is a worker's write of ends."""
     return b"WITH ended AS" in data

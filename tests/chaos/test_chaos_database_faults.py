@@ -19,7 +19,7 @@ from tests.chaos.conftest import Scale
 from tests.chaos.invariants import Report
 from tests.chaos.manifest import marked
 from tests.chaos.monkey import end_backends
-from tests.chaos.proxy import POSTGRES_READY, Toxics, Trap, claims, finishes
+from tests.chaos.proxy import POSTGRES_READY, Toxics, Trap, commits_claims, finishes
 from tests.chaos.world import Servers, World, replaced, world
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -61,10 +61,13 @@ def test_a_database_that_goes_and_comes_back_costs_no_call(
         report = passes(made.report(scale.single))
     assert report.extra_paid_calls == 0
     assert report.maybe_attempts == 0
-    assert all(after is not None and after <= 10 for after in report.resumed_after.values()), report.resumed_after
+    # None is a second fault that came after everybody's end.
+    waits = [after for after in report.resumed_after.values() if after is not None]
+    assert waits
+    assert max(waits) <= 10
 
 
-@pytest.mark.parametrize("what", [claims, finishes])
+@pytest.mark.parametrize("what", [commits_claims, finishes])
 def test_an_ambiguous_commit_repeats_the_statement_and_never_the_call(
     what: Callable[[bytes], bool], shared: Servers, tmp_path: Path, scale: Scale, passes: Passes
 ) -> None:
@@ -136,6 +139,21 @@ def test_a_read_only_database_after_a_failover_is_waited_for(shared: Servers, tm
             _set_read_only(made, False)
         made.settle()
         report = passes(made.report(500))
+    assert report.extra_paid_calls == 0
+    assert not report.failed
+
+
+def test_a_database_that_stalls_is_waited_for(shared: Servers, tmp_path: Path, passes: Passes) -> None:
+    with world(shared, tmp_path, replaced([], 200)) as made:
+        made.fleet.start(2)
+        made.publisher.trickle(marked(600), per_second=30)
+        made.wait_for_ends(60)
+        with made.fault("stalled"):
+            shared.postgres_proxy.stall()
+            time.sleep(12)
+            shared.postgres_proxy.flow()
+        made.settle()
+        report = passes(made.report(600))
     assert report.extra_paid_calls == 0
     assert not report.failed
 

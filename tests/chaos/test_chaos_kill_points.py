@@ -11,7 +11,7 @@ import pytest
 from tests.chaos.canaries import MARKER
 from tests.chaos.invariants import Report
 from tests.chaos.manifest import marked
-from tests.chaos.proxy import POSTGRES_READY, Trap, claims, commits_offsets, finishes
+from tests.chaos.proxy import POSTGRES_READY, Trap, claims, commits_claims, commits_offsets, finishes
 from tests.chaos.world import Servers, World, replaced, world
 from tests.fleet import wait_for
 
@@ -51,7 +51,7 @@ def _with_unread_messages(made: World) -> None:
 
 _POINTS: dict[str, Callable[[World], None]] = {
     "after_fetch": _with_unread_messages,
-    "after_claim": _at_trap(claims, "reply"),
+    "after_claim": _at_trap(commits_claims, "reply"),
     "mid_call": _in_mid_call,
     "after_response": _at_trap(finishes, "request"),
     "after_store": _at_trap(finishes, "reply"),

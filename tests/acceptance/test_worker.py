@@ -97,8 +97,8 @@ def test_a_second_signal_leaves_at_once(world: Fleet, endpoint: Simulated) -> No
 def test_calls_that_outlast_the_drain_are_recorded_and_given_back(world: Fleet, endpoint: Simulated) -> None:
     endpoint.set_script({"rules": [{"match": {"attempts": [1]}, "latency_ms": 60_000}]})
     (worker,) = world.start(1, DRAIN_SECONDS="4")
-    world.publish(prompts(5))
-    wait_for(lambda: endpoint.stats()["in_flight"] == 5, 40)
+    world.publish(prompts(4))
+    wait_for(lambda: endpoint.stats()["in_flight"] == 4, 40)
     began = time.monotonic()
     worker.signal(signal.SIGTERM)
     worker.end()
@@ -106,7 +106,7 @@ def test_calls_that_outlast_the_drain_are_recorded_and_given_back(world: Fleet, 
     assert {(row["outcome"], row["billed"]) for row in world.rows("attempts")} == {("abandoned", "maybe")}
     world.start(1)
     began = time.monotonic()
-    world.wait_until_ended(5)
+    world.wait_until_ended(4)
     assert time.monotonic() - began < 30, "claims that were given back need not be waited for"
 
 

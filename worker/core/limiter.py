@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-INITIAL = 8
+INITIAL = 4
 # One overload takes three tenths; those that started before the cut say nothing new.
 CUT = 0.7
 # A server that queues instead of refusing shows it by its latency: calls that take more than this share of the read
 # time-out, and much longer than the quickest have taken, wait in a queue where they may run out of time.
 SLOW_SHARE = 0.25
 SLOW_FACTOR = 2.0
+# Where calls take long enough for that to matter, only an answer about as quick as the quickest lets the limit grow.
+EASY_SHARE = 0.1
+EASY_FACTOR = 1.5
 _SMOOTHING = 0.2
 
 
@@ -47,16 +50,20 @@ class Limiter:
         if signal is Signal.OVERLOADED:
             self._cut(started, now)
         elif signal is Signal.ANSWERED:
-            self._learn(now - started)
+            seconds = now - started
+            self._learn(seconds)
             if self._is_slow:
                 self._cut(started, now)
-            elif in_flight * 2 >= self.limit:
+            elif in_flight * 2 >= self.limit and self._is_easy(seconds):
                 self.limit = min(self.limit + (1.0 / self.limit if self._has_cut else 1.0), float(self.most))
         return max(1, int(self.limit))
 
     @property
     def _is_slow(self) -> bool:
         return self._smoothed > max(self.read_timeout * SLOW_SHARE, self._quickest * SLOW_FACTOR)
+
+    def _is_easy(self, seconds: float) -> bool:
+        return seconds <= max(self.read_timeout * EASY_SHARE, self._quickest * EASY_FACTOR)
 
     def _learn(self, seconds: float) -> None:
         self._quickest = min(self._quickest, seconds)

@@ -31,7 +31,7 @@ def test_it_doubles_in_a_round_trip_until_the_first_cut() -> None:
 def test_it_grows_only_while_it_is_used() -> None:
     limiter = Limiter(256, 120)
     for _ in range(100):
-        limiter.sample(Signal.ANSWERED, started=0, now=1, in_flight=3)
+        limiter.sample(Signal.ANSWERED, started=0, now=1, in_flight=INITIAL // 2 - 1)
     assert limiter.limit == INITIAL
 
 

@@ -28,6 +28,10 @@ _CAUSES = (
         re.compile(r"(OutOfMemoryError|SIGKILL|exit code 137)"),
         "a Spark process ran out of memory: raise spark.executor.memory or memoryOverhead",
     ),
+    (
+        re.compile(r"(CSV header does not conform)"),
+        "source.path: the CSV files differ in their headers or line ends: make them alike, or run them apart",
+    ),
     (re.compile(r"\[([A-Z][A-Z0-9_.]+)\]"), f"Spark ended the run with {{0}}. {_DEBUG}"),
 )
 

@@ -169,6 +169,12 @@ def test_only_so_many_rows_are_read(place: Place) -> None:
     assert len(place.topic()) == 7
 
 
+def test_no_rows_are_no_failure(place: Place) -> None:
+    for where in ("1 = 0", "text = 'none of these'"):
+        counts = place.publish(changes={"source": {"format": "parquet", "path": "rows", "where": where}}).counts
+        assert (counts.read, counts.published) == (0, 0)
+
+
 def test_a_dry_run_counts_and_shows_and_leaves_nothing(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     place.publish()
     place.finish(place.topic()[:100], "succeeded")

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from producer import columns as names
-from producer.errors import WrongJobError
+from producer.errors import RunFailedError, WrongJobError
 from schemas.settings import SettingsError
 from tests.spark.producing import body, judged, reason, reasons, write_job, write_rows
 
@@ -107,6 +107,14 @@ def test_folders_of_a_partitioned_csv_are_columns(spark: SparkSession, tmp_path:
     assert prompts(judged(spark, job)) == {"001-1": "001 é", "ä-1": "ä é"}
 
 
+def test_csv_files_of_different_headers_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    for name, content in (("a", b"id,text\n1,x\n"), ("b", b"text,id\nx,2\n")):
+        (tmp_path / f"rows/{name}.csv").write_bytes(content)
+    with pytest.raises(RunFailedError, match="CSV files differ in their headers or line ends"):
+        judged(spark, write_job(tmp_path, source={"format": "csv", "path": "rows"}))
+
+
 def test_json_keeps_numbers_as_they_are_written(spark: SparkSession, tmp_path: Path) -> None:
     lines = [
         '{"id": 1e5, "text": 1.10}',
@@ -116,7 +124,7 @@ def test_json_keeps_numbers_as_they_are_written(spark: SparkSession, tmp_path: P
         '{"id": 123, "text": null}',
         "{broken",
     ]
-    found = read_json(spark, tmp_path, "\n".join(lines).encode())
+    found = read_json(spark, tmp_path, "\n".join(lines).encode(), where="coalesce(text, '') != 'nothing'")
 
     assert prompts(found) == {
         "1e5": "1.10",

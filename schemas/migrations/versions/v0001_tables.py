@@ -123,11 +123,13 @@ END $$;
 """
 
 # Roles belong to the whole server, so another database may have made them already; without the right to make
-# roles the tables still stand, and the administrator grants access by hand.
+# roles the tables still stand, and the administrator grants access by hand. A worker may update all but the keys.
 ROLES = """
 DO $$
 DECLARE
     role_name text;
+    table_name text;
+    names text;
 BEGIN
     FOREACH role_name IN ARRAY ARRAY['headrace_owner', 'headrace_worker', 'headrace_reader'] LOOP
         BEGIN
@@ -140,7 +142,16 @@ BEGIN
     END LOOP;
     IF to_regrole('headrace_worker') IS NOT NULL THEN
         GRANT USAGE ON SCHEMA headrace TO headrace_worker;
-        GRANT SELECT, INSERT, UPDATE ON headrace.results, headrace.attempts TO headrace_worker;
+        GRANT SELECT, INSERT ON headrace.results, headrace.attempts TO headrace_worker;
+        FOR table_name, names IN
+            SELECT c.table_name, string_agg(quote_ident(c.column_name), ', ') FROM information_schema.columns c
+            WHERE c.table_schema = 'headrace' AND c.table_name IN ('results', 'attempts')
+                AND c.column_name NOT IN ('job', 'id', 'attempt')
+                AND NOT (c.table_name = 'attempts' AND c.column_name = 'claimed_at')
+            GROUP BY c.table_name
+        LOOP
+            EXECUTE format('GRANT UPDATE (%s) ON headrace.%I TO headrace_worker', names, table_name);
+        END LOOP;
         GRANT SELECT ON headrace.jobs, headrace.alembic_version TO headrace_worker;
     END IF;
     IF to_regrole('headrace_reader') IS NOT NULL THEN

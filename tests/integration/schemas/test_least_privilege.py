@@ -1,0 +1,151 @@
+"""The worker's role may do what the worker does, the reader's may read, and neither anything else."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from sqlalchemy.engine import make_url
+
+from control.migrate import migrate
+from schemas.settings import DatabaseSettings
+from schemas.tables import REVISION
+from tests.fakes.samples import called, finished, work
+from tests.services import PostgresService
+from worker.core.claims import Verdict
+from worker.store import PostgresStore
+
+pytestmark = pytest.mark.integration
+FORBIDDEN_TO_BOTH = """
+DELETE FROM headrace.results
+DELETE FROM headrace.attempts
+DELETE FROM headrace.jobs
+TRUNCATE headrace.results
+TRUNCATE headrace.attempts
+UPDATE headrace.jobs SET state = 'done'
+INSERT INTO headrace.jobs (job, run, state) VALUES ('j', 'r', 'done')
+UPDATE headrace.alembic_version SET version_num = '9999'
+DELETE FROM headrace.alembic_version
+UPDATE headrace.results SET job = 'other'
+UPDATE headrace.results SET id = 'other'
+UPDATE headrace.attempts SET id = 'other'
+UPDATE headrace.attempts SET claimed_at = now()
+ALTER TABLE headrace.results ADD COLUMN x int
+ALTER TABLE headrace.results DISABLE TRIGGER ALL
+DROP TABLE headrace.results
+DROP SCHEMA headrace CASCADE
+CREATE TABLE headrace.mine (x int)
+CREATE INDEX mine ON headrace.results (run)
+CREATE FUNCTION headrace.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'
+CREATE OR REPLACE FUNCTION headrace.stamp_version() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'
+CREATE ROLE mine
+COPY headrace.results TO PROGRAM 'true'
+SELECT pg_read_file('PG_VERSION')
+""".strip().splitlines()
+FORBIDDEN_TO_READERS = """
+INSERT INTO headrace.results (job, id, status) VALUES ('j', 'r', 'succeeded')
+UPDATE headrace.results SET result = 'x'
+INSERT INTO headrace.attempts (job, id, attempt, outcome, billed) VALUES ('j', 'r', 1, 'lost', 'maybe')
+UPDATE headrace.attempts SET billed = 'no'
+SELECT * FROM headrace.results FOR UPDATE
+""".strip().splitlines()
+READS = [f"SELECT * FROM headrace.{table}" for table in ("results", "attempts", "jobs", "alembic_version")]
+
+
+@pytest.fixture(scope="module")
+def database(postgres: PostgresService) -> Iterator[str]:
+    """The URL of a migrated database with one row in each table."""
+    url = postgres.new_database()
+    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("INSERT INTO headrace.results (job, id, status) VALUES ('j', 'kept', 'succeeded')")
+        connection.execute("INSERT INTO headrace.jobs (job, run, state) VALUES ('j', 'kept', 'running')")
+        connection.execute(
+            "INSERT INTO headrace.attempts (job, id, attempt, outcome, billed)"
+            " VALUES ('j', 'kept', 1, 'lost', 'maybe')"
+        )
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture(scope="module", params=["headrace_worker", "headrace_reader"])
+def member(request: pytest.FixtureRequest, database: str) -> Iterator[tuple[str, str]]:
+    """A user who is in one of the roles and nothing else: the role and the user's URL."""
+    name, password = f"user_{uuid.uuid4().hex[:8]}", uuid.uuid4().hex
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{password}' IN ROLE {request.param}")
+        url = make_url(database).set(username=name, password=password, query={})
+        query = dict(make_url(database).query)
+        yield request.param, url.update_query_dict(query).render_as_string(hide_password=False)
+        connection.execute(f"DROP ROLE {name}")
+
+
+def state(url: str, statement: str) -> str | None:
+    """The SQLSTATE that a statement ends with, or None; it is rolled back."""
+    with psycopg.connect(url) as connection:
+        try:
+            connection.execute(statement)
+        except psycopg.Error as error:
+            return error.sqlstate
+        finally:
+            connection.rollback()
+    return None
+
+
+@pytest.mark.parametrize("statement", FORBIDDEN_TO_BOTH)
+def test_what_neither_may(member: tuple[str, str], statement: str) -> None:
+    assert state(member[1], statement) == "42501"
+
+
+@pytest.mark.parametrize("statement", FORBIDDEN_TO_READERS)
+def test_what_a_reader_may_not(member: tuple[str, str], statement: str) -> None:
+    role, url = member
+    assert state(url, statement) == ("42501" if role == "headrace_reader" else None)
+
+
+@pytest.mark.parametrize("statement", READS)
+def test_both_may_read(member: tuple[str, str], statement: str) -> None:
+    assert state(member[1], statement) is None
+
+
+def test_nobody_without_a_role_may_read(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("CREATE ROLE nobody_at_all")
+        connection.execute("SET ROLE nobody_at_all")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT * FROM headrace.results")
+        connection.rollback()
+
+
+async def test_a_worker_needs_nothing_more_than_its_role(member: tuple[str, str]) -> None:
+    role, url = member
+    if role == "headrace_reader":
+        return
+    store = PostgresStore(DatabaseSettings.read({"DATABASE_URL": url}), "w-1")
+    await store.open()
+    try:
+        assert await store.revision() == REVISION
+        await _live_a_life(store, url)
+    finally:
+        await store.close()
+
+
+async def _live_a_life(store: PostgresStore, url: str) -> None:
+    """Every statement the worker sends, each in each of its ways."""
+    one, other = work("r-1"), work("r-2")
+    for claimed, got in zip((one, other), await store.claim([one, other]), strict=True):
+        claimed.claim = got
+    assert await store.renew([one, other]) == [True, True]
+    await store.release([other])
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE headrace.results SET claimed_until = now() - interval '1 s' WHERE id = 'r-1'")
+    (taken,) = await store.claim([work("r-1")])
+    assert (taken.verdict, taken.lost) == (Verdict.LOST, True)
+    assert await store.finish([finished(one)], [called(one)]) == [False]
+    one.claim = taken
+    assert await store.finish([finished(one)], [called(one, 2)]) == [True]
+    assert await store.finish([finished(one)], [called(one, 2)]) == [True]
+    (newer,) = await store.claim([work("r-1", "v2", offset=9)])
+    assert newer.verdict is Verdict.NEWER

@@ -25,8 +25,9 @@ from worker.endpoint import HttpEndpoint, endpoint_name, make_transport
 from worker.errors import StopAskedError, StoreUnavailableError, WrongSettingsError
 from worker.health import HealthServer
 from worker.leases import Leases
-from worker.loop import Bounds, Loop, Parts
+from worker.loop import Loop
 from worker.metrics import Metrics
+from worker.parts import Bounds, Parts
 from worker.settings import WorkerSettings
 from worker.startup import wait_for_database, wait_for_kafka
 from worker.store import PostgresStore

@@ -7,14 +7,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from worker.buffer import Buffer
 from worker.core.offsets import OffsetTracker, Partition, Ticket
 from worker.messages import AnyMessage, Errors, is_sound, made, partition_of, record_of
-from worker.ports import Taken
+from worker.ports import Logs, SourceEvents, Taken
 
 log = logging.getLogger(__name__)
 
@@ -28,29 +27,6 @@ _PAUSE_AFTER_SECONDS = 1.0
 # Finished messages behind an unfinished one are cheap, but not free: at this many a partition waits for its head.
 _LARGEST_SPAN = 50_000
 _BROKER_SECONDS = 5.0
-
-
-class SourceEvents(Protocol):
-    """Who is told, from the consumer's thread, what happens to partitions."""
-
-    def rebalanced(self, what: str, partitions: Iterable[Partition]) -> None:
-        """Partitions were assigned, revoked or lost."""
-
-    def skipped(self, partition: Partition, expected: int, found: int) -> None:
-        """The log no longer holds the committed offset: messages have expired unread, or the topic is another one."""
-
-    def commit_failed(self, code: str) -> None:
-        """A commit was refused; it will be tried again."""
-
-
-class Logs(Protocol):
-    """Who can tell a topic from an earlier one of the same name."""
-
-    def learn(self, topics: Iterable[str]) -> None:
-        """Look these topics up."""
-
-    def log_name(self, topic: str, partition: int) -> str:
-        """Name what a partition's offsets count in."""
 
 
 class KafkaSource:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from collections.abc import Coroutine, Iterable
 
 from schemas.message import Unreadable, decode
-from worker.asking import Asker
 from worker.core.claims import Claim, Verdict
 from worker.errors import FencedError, StoreUnavailableError
-from worker.leases import Leases
-from worker.ports import DeadLetters, Source, Store, Taken, Telemetry, Work
-from worker.upstreams import Upstreams
-from worker.writer import Writer
+from worker.parts import Bounds, Parts
+from worker.ports import Taken, Work
 
 log = logging.getLogger(__name__)
 
@@ -23,34 +19,6 @@ _MOST_A_CLAIM = 500
 _GATHER_SECONDS = 0.01
 _LIVE_SECONDS = 2.0
 _RETRY_SECONDS = (0.5, 10.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much is in hand at once: claims waiting for a place beyond the limit, and prompts not yet durable."""
-
-    ahead: int
-    open: int
-
-    @staticmethod
-    def of(max_in_flight: int) -> Bounds:
-        """Bounds for a limit on calls: an eighth ahead, and three times as many open as running."""
-        return Bounds(ahead=max(16, max_in_flight // 8), open=3 * max_in_flight + 64)
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Everything the main path works with."""
-
-    source: Source
-    store: Store
-    dead_letters: DeadLetters
-    upstreams: Upstreams
-    asker: Asker
-    writer: Writer
-    leases: Leases
-    telemetry: Telemetry
-    jitter: Callable[[], float]
 
 
 class Loop:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from schemas.message import Prompt, Unreadable
 from worker.core.claims import Claim
-from worker.core.offsets import Ticket
+from worker.core.offsets import Partition, Ticket
 from worker.core.outcome import Outcome
 from worker.core.reply import Broken, Reply
 from worker.core.rows import AttemptRow, FinishedRow
@@ -86,6 +86,29 @@ class Source(Protocol):
 
     def owns(self, ticket: Ticket) -> bool:
         """Whether this ticket's partition is still ours."""
+
+
+class SourceEvents(Protocol):
+    """Who is told, from the consumer's thread, what happens to partitions."""
+
+    def rebalanced(self, what: str, partitions: Iterable[Partition]) -> None:
+        """Partitions were assigned, revoked or lost."""
+
+    def skipped(self, partition: Partition, expected: int, found: int) -> None:
+        """The log no longer holds the committed offset: messages have expired unread, or the topic is another one."""
+
+    def commit_failed(self, code: str) -> None:
+        """A commit was refused; it will be tried again."""
+
+
+class Logs(Protocol):
+    """Who can tell a topic from an earlier one of the same name."""
+
+    def learn(self, topics: Iterable[str]) -> None:
+        """Look these topics up."""
+
+    def log_name(self, topic: str, partition: int) -> str:
+        """Name what a partition's offsets count in."""
 
 
 class Store(Protocol):

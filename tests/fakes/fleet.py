@@ -17,7 +17,8 @@ from worker.core.batch import BatchRule
 from worker.core.limiter import Limiter
 from worker.drain import drain
 from worker.leases import Leases
-from worker.loop import Bounds, Loop, Parts
+from worker.loop import Loop
+from worker.parts import Bounds, Parts
 from worker.ports import DeadLetters, Endpoint, Store
 from worker.upstreams import Upstream, Upstreams
 from worker.writer import Writer

@@ -19,7 +19,7 @@ from tests.fakes.store import FakeStore, Row, Tables
 from tests.fakes.virtual_time import now, settle, virtual, wall
 from worker.core.reply import Broken, Reply
 from worker.errors import StoreUnavailableError, WrongSettingsError
-from worker.loop import Bounds
+from worker.parts import Bounds
 from worker.ports import Request
 
 P = (TOPIC, 0)

@@ -1,0 +1,116 @@
+"""Probes and scrapes over loopback: what they say, and that nobody who asks badly can hold them up."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from worker.health import HealthServer
+
+
+class State:
+    dead: str | None = None
+    unready: str | None = "kafka: not in the group yet"
+
+
+@pytest.fixture
+def state() -> State:
+    return State()
+
+
+@pytest.fixture
+def server(state: State) -> Iterator[HealthServer]:
+    registry = CollectorRegistry()
+    Counter("headrace_things", "Things", registry=registry).inc()
+    made = HealthServer("127.0.0.1", 0, registry, alive=lambda: state.dead, ready=lambda: state.unready)
+    made.start()
+    yield made
+    made.stop()
+
+
+def ask(server: HealthServer, path: str, method: str = "GET") -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    try:
+        connection.request(method, path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+def test_liveness_and_readiness_say_why_not(server: HealthServer, state: State) -> None:
+    assert ask(server, "/healthz") == (200, "ok\n")
+    assert ask(server, "/readyz") == (503, "kafka: not in the group yet\n")
+    state.dead, state.unready = "the poll loop is stuck", None
+    assert ask(server, "/healthz") == (503, "the poll loop is stuck\n")
+    assert ask(server, "/readyz") == (200, "ok\n")
+
+
+def test_metrics_are_there_and_a_query_does_not_matter(server: HealthServer) -> None:
+    status, text = ask(server, "/metrics?name[]=x")
+    assert status == 200
+    assert "headrace_things_total 1.0" in text
+
+
+@pytest.mark.parametrize("path", ["/", "/config", "/healthz/", "/../etc/passwd", "/metrics/x"])
+def test_nothing_else_is_there(server: HealthServer, path: str) -> None:
+    assert ask(server, path)[0] == 404
+
+
+def test_only_reading_is_allowed(server: HealthServer) -> None:
+    assert ask(server, "/healthz", "POST")[0] == 501
+
+
+def test_it_listens_on_loopback_only_unless_told_otherwise(server: HealthServer) -> None:
+    assert server._server.server_address[0] == "127.0.0.1"
+
+
+def test_a_taken_port_is_an_error(server: HealthServer) -> None:
+    with pytest.raises(OSError, match="in use"):
+        HealthServer("127.0.0.1", server.port, CollectorRegistry(), alive=lambda: None, ready=lambda: None)
+
+
+def test_a_hundred_scrapers_at_once_get_answers_or_are_turned_away(server: HealthServer) -> None:
+    def scrape(_: int) -> int:
+        try:
+            return ask(server, "/metrics")[0]
+        except (OSError, http.client.HTTPException):
+            return 0
+
+    with ThreadPoolExecutor(100) as pool:
+        ends = list(pool.map(scrape, range(300)))
+    assert set(ends) <= {200, 0}
+    assert ends.count(200) >= 8
+    assert ask(server, "/healthz")[0] == 200
+    assert threading.active_count() < 40
+
+
+def test_those_who_connect_and_say_nothing_are_hung_up_on(server: HealthServer) -> None:
+    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+    deadline = time.monotonic() + 15
+    while True:
+        try:
+            if ask(server, "/healthz")[0] == 200:
+                break
+        except (OSError, http.client.HTTPException):
+            assert time.monotonic() < deadline, "held up"
+            time.sleep(0.1)
+    for connection in silent:
+        connection.close()
+
+
+def test_a_check_that_breaks_takes_nothing_with_it(server: HealthServer, state: State) -> None:
+    def broken() -> str:
+        raise ValueError("tell-nobody")
+
+    state.__class__ = type("Broken", (State,), {"dead": property(lambda _: broken())})
+    with pytest.raises((OSError, http.client.HTTPException)):
+        ask(server, "/healthz")
+    assert ask(server, "/metrics")[0] == 200

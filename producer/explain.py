@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from producer.errors import ProducerError, RunFailedError
+from producer.errors import ProducerError, RunFailedError, WrongJobError
 
 _DEBUG = "LOG_LEVEL=DEBUG shows Spark's own words"
 # What to look for in Spark's words, and what to say then; the first that is found counts.
@@ -39,6 +39,15 @@ _CAUSES = (
 def first_line(error: BaseException) -> str:
     """Give the first line of an error of the analyser, which holds names and no values."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+@contextmanager
+def fitting(place: str) -> Iterator[None]:
+    """Turn what the analyser objects to into a problem of that place of the job file."""
+    try:
+        yield
+    except PySparkException as error:
+        raise WrongJobError(f"job file: {place}: {first_line(error)}") from error
 
 
 @contextmanager

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from producer import columns as names
 from producer.columns import any_of, column, first_of, text_of
-from producer.errors import WrongJobError
-from producer.explain import first_line
+from producer.explain import fitting
 from producer.request import Request, fingerprint, message
 from producer.source import Table
 from producer.texts import cleaning, cut, is_overlong, sendable
@@ -71,9 +69,7 @@ def _model(rows: DataFrame, routes: Iterable[Route]) -> Column:
 def _condition(rows: DataFrame, number: int, route: Route) -> Column:
     if route.when is None:
         return fn.lit(True)
-    try:
+    with fitting(f"routes.{number}.when"):
         condition = fn.expr(route.when)
         rows.where(condition)
-    except PySparkException as error:
-        raise WrongJobError(f"job file: routes.{number}.when: {first_line(error)}") from error
     return condition

@@ -12,7 +12,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from producer import csvfiles
 from producer.columns import CORRUPT, PREFIX, PROMPT_CHARS, column
 from producer.errors import WrongJobError
-from producer.explain import first_line
+from producer.explain import first_line, fitting, spark_errors
 from producer.settings import JobFile
 from producer.verdicts import DETAIL, REASON
 from schemas import sources, template
@@ -46,12 +46,14 @@ def read(spark: SparkSession, file: JobFile, limit: int | None) -> Table:
 
     Rows that could not be read pass `where`, since nothing is known about them. Raises `WrongJobError`.
     """
-    try:
-        table = _opened(spark, file)
-    except PySparkException as error:
-        raise WrongJobError(_problem(file, error)) from error
+    with spark_errors():
+        try:
+            table = _opened(spark, file)
+        except PySparkException as error:
+            raise WrongJobError(_problem(file, error)) from error
     table = _kept(table, file.job.source.where)
-    _check_columns(file.job, table)
+    with fitting("source"):
+        _check_columns(file.job, table)
     return replace(table, rows=table.rows.limit(limit).persist()) if limit else table
 
 
@@ -85,25 +87,23 @@ def _json(spark: SparkSession, source: Source, path: str) -> Table:
 def _kept(table: Table, where: str | None) -> Table:
     if where is None:
         return table
-    try:
+    with fitting("source.where"):
         condition = fn.expr(where)
         if table.corrupt:
             condition |= column(CORRUPT).isNotNull()
         return replace(table, rows=table.rows.where(condition))
-    except PySparkException as error:
-        raise WrongJobError(f"source.where: {first_line(error)}") from error
 
 
 def _problem(file: JobFile, error: PySparkException) -> str:
     source = file.job.source
     match error.getCondition():
         case "PATH_NOT_FOUND":
-            return f"source.path: {file.locate(source.path or '')} does not exist"
+            return f"job file: source.path: {file.locate(source.path or '')} does not exist"
         case "TABLE_OR_VIEW_NOT_FOUND":
-            return f"source.table: {source.table} does not exist"
+            return f"job file: source.table: {source.table} does not exist"
         case "UNABLE_TO_INFER_SCHEMA":
-            return f"source.path: {file.locate(source.path or '')} holds no {source.format} file"
-    return f"source: {first_line(error)}"
+            return f"job file: source.path: {file.locate(source.path or '')} holds no {source.format} file"
+    return f"job file: source: {first_line(error)}"
 
 
 def _check_columns(job: Job, table: Table) -> None:
@@ -142,5 +142,5 @@ def _types(job: Job, table: Table) -> list[str]:
 
 def _taken(job: Job, known: set[str]) -> list[str]:
     ours = {REASON, DETAIL, *([PROMPT_CHARS] if job.routes else [])}
-    taken = sorted(name for name in known if name in ours or name.startswith(PREFIX))
+    taken = sorted(name for name in known if name.lower() in ours or name.lower().startswith(PREFIX))
     return [f"source: column {name} has a name that the producer adds; rename it" for name in taken]

@@ -7,6 +7,8 @@ import io
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Row, SparkSession
 
@@ -221,6 +223,12 @@ def test_what_the_source_lacks_is_named(
     with pytest.raises(WrongJobError, match=problem) as raised:
         judged(spark, write_job(tmp_path, **changes))
     assert "\n" not in str(raised.value)
+
+
+def test_columns_that_differ_in_case_alone_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ["1"], "text": ["a"], "TEXT": ["b"]}), tmp_path / "rows.parquet")
+    with pytest.raises(WrongJobError, match=r"job file: source: .*text"):
+        judged(spark, write_job(tmp_path, source={"format": "parquet", "path": "rows.parquet"}))
 
 
 def test_columns_that_are_no_text_and_names_that_are_taken(spark: SparkSession, tmp_path: Path) -> None:

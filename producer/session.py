@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 # Times as text and the days of a partition must not hang on the machine that runs the job.
@@ -25,6 +25,8 @@ def session(name: str, log_level: str) -> Iterator[SparkSession]:
     Master, memory and packages are the starter's to settle (`spark-submit --conf`). Spark's own log stays silent
     unless `log_level` is DEBUG or `spark.log.level` says otherwise, since errors are told in one line each.
     """
+    # Only with the JVM behind it does a SparkConf hold what the starter settled.
+    SparkContext._ensure_initialized()
     conf = SparkConf()
     for key, value in _DEFAULTS.items():
         conf.setIfMissing(key, value)

@@ -119,9 +119,10 @@ class Loop:
         return True
 
     def _keep_latest(self, works: dict[tuple[str, str], Work], work: Work) -> None:
-        if (earlier := works.get(work.key)) is not None:
-            work.tickets += earlier.tickets
-            same = earlier.prompt.fingerprint == work.prompt.fingerprint
+        if (other := works.get(work.key)) is not None:
+            work, other = (other, work) if work.is_older_than(other) else (work, other)
+            work.tickets += other.tickets
+            same = other.prompt.fingerprint == work.prompt.fingerprint
             self._parts.telemetry.message("duplicate" if same else "superseded", work.prompt.job)
         works[work.key] = work
 

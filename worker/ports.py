@@ -58,6 +58,18 @@ class Work:
         """What answers are keyed on."""
         return self.prompt.job, self.prompt.id
 
+    @property
+    def published_at(self) -> datetime | None:
+        """When the message was published: in its own words, else in the log's."""
+        return self.prompt.published_at or self.record.timestamp
+
+    def is_older_than(self, other: Work) -> bool:
+        """Whether this is the earlier version of a row: the offset's word within one log, the time's between two."""
+        if self.record.log == other.record.log:
+            return self.record.offset < other.record.offset
+        mine, theirs = self.published_at, other.published_at
+        return mine is not None and theirs is not None and mine < theirs
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Request:

@@ -121,7 +121,7 @@ class PostgresStore:
             "fingerprint": [prompt.fingerprint for prompt in prompts],
             "log": [work.record.log for work in works],
             "log_offset": [work.record.offset for work in works],
-            "published_at": [work.prompt.published_at or work.record.timestamp for work in works],
+            "published_at": [work.published_at for work in works],
             "model": [work.alias for work in works],
             "prompt_length": [prompt.length for prompt in prompts],
             "worker": self._worker,

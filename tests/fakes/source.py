@@ -69,9 +69,9 @@ class FakeLog:
         """Rebalance: all that must leave leaves before anything arrives."""
         shares = {member: set(partitions) for member, partitions in wanted.items()}
         for member, partitions in shares.items():
-            member.revoke(member.owned - partitions)
+            member.revoke(sorted(member.owned - partitions))
         for member, partitions in shares.items():
-            member.gain(partitions - member.owned)
+            member.gain(sorted(partitions - member.owned))
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Store committed offsets."""

@@ -131,7 +131,7 @@ class FakeStore:
             "worker": self._worker,
             "claimed_until": now + timedelta(seconds=LEASE_SECONDS),
             "claimed_at": now,
-            "published_at": work.prompt.published_at or work.record.timestamp,
+            "published_at": work.published_at,
             "log": work.record.log,
             "log_offset": work.record.offset,
             "prompt_length": work.prompt.length,
@@ -212,7 +212,7 @@ def _order(work: Work, held: Row) -> tuple[bool, bool]:
     """Whether a message is older or later than the one that holds the row: by offset within a log, else by time."""
     if held["log"] == work.record.log:
         return work.record.offset < held["log_offset"], work.record.offset > held["log_offset"]
-    published = work.prompt.published_at or work.record.timestamp
+    published = work.published_at
     if published is None or held["published_at"] is None:
         return False, False
     return published < held["published_at"], published > held["published_at"]

@@ -44,7 +44,11 @@ async def ask_all(asker: Asker, ids: Sequence[str], at_once: int = 10_000) -> li
             asker.expect()
             return (await asker.ask(works[nth]))[0]
 
-    return await asyncio.gather(*(ask(nth) for nth in range(len(works))))
+    writing = asyncio.create_task(asker._writer.run())
+    try:
+        return await asyncio.gather(*(ask(nth) for nth in range(len(works))))
+    finally:
+        writing.cancel()
 
 
 def ids(count: int) -> list[str]:

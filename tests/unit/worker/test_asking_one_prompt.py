@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,8 +19,8 @@ from tests.fakes.virtual_time import now, settle, virtual, wall
 from worker.asking import Asker
 from worker.core.batch import BatchRule
 from worker.core.reply import Break, Broken, Reply
-from worker.core.rows import FinishedRow
-from worker.errors import FencedError, WrongSettingsError
+from worker.core.rows import AttemptRow, FinishedRow
+from worker.errors import FencedError, StoreUnavailableError, WrongSettingsError
 from worker.ports import Request, Work
 from worker.upstreams import Upstreams
 from worker.writer import Writer
@@ -46,8 +47,13 @@ class Desk:
         if one.claim is None:
             (one.claim,) = await self.store.claim([one])
         self.asker.expect()
-        row, line = await self.asker.ask(one)
-        await self.writer.flush()
+        writing = asyncio.create_task(self.writer.run())
+        try:
+            row, line = await self.asker.ask(one)
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+            await self.writer.flush()
         await self.store.finish([row], [line])
         return row
 
@@ -325,6 +331,33 @@ async def test_a_claim_that_had_run_out_and_was_taken_over_makes_no_call() -> No
     with pytest.raises(FencedError):
         await asking
     assert (len(desk.requests), desk.asker.asking, desk.upstreams.inside) == (0, 0, 0)
+
+
+class AwayUntil(FakeStore):
+    """A store that takes no ends before an instant."""
+
+    until = 0.0
+
+    async def finish(self, rows: Sequence[FinishedRow], attempts: Sequence[AttemptRow]) -> list[bool]:
+        if now() < self.until:
+            raise StoreUnavailableError("OperationalError")
+        return await super().finish(rows, attempts)
+
+
+@pytest.mark.parametrize(("first", "waits"), [(Broken(Break.CONNECTION, "x"), True), (error(500), False)])
+def test_a_call_that_may_be_billed_is_on_record_before_the_next_one_leaves(
+    first: Broken | Reply, waits: bool
+) -> None:
+    @virtual
+    async def asked() -> None:
+        desk = Desk(script(first, answer()))
+        store = AwayUntil(desk.store.tables, "a")
+        store.until = now() + 60
+        desk.writer = desk.asker._writer = Writer(store, BatchRule(), desk.telemetry, half)
+        await desk.ask(work())
+        assert (desk.waits()[0] >= 60) is waits
+
+    asked()
 
 
 @virtual

@@ -148,6 +148,24 @@ async def test_of_two_versions_in_one_poll_only_the_later_is_asked() -> None:
     assert worker.telemetry.messages == {"succeeded": 1, "superseded": 1}
 
 
+@pytest.mark.parametrize("newest", [0, 1])
+def test_of_versions_in_two_partitions_the_one_published_later_is_asked(newest: int) -> None:
+    """As after a change of the number of partitions, or from a client with another partitioner."""
+
+    @virtual
+    async def asked() -> None:
+        mill = Mill(partitions=2)
+        mill.publish("r-1", "v1", partition=1 - newest)
+        await asyncio.sleep(5)
+        mill.publish("r-1", "v2", partition=newest)
+        mill.worker()
+        await mill.until(lambda: mill.log.done)
+        assert mill.row("r-1")["result"] == "v2"
+        assert [text_of(call.request) for call in mill.endpoint.asked] == ["v2"]
+
+    asked()
+
+
 @virtual
 async def test_an_older_answer_never_overwrites_a_newer_one() -> None:
     mill = Mill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,11 @@ def test_a_problem_is_short_however_large_the_value() -> None:
 )
 def test_a_schema_that_is_itself_wrong_checks_nothing_and_opens_no_address(schema: dict[str, Any]) -> None:
     assert Checks().of(schema)({"x": 1}) is None
+
+
+def test_a_file_of_this_machine_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.json").write_text('{"type": "string"}')
+    assert Checks().of({"$ref": (tmp_path / "secret.json").as_uri()})(7) is None
 
 
 def test_a_reference_inside_the_schema_works() -> None:

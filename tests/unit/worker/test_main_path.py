@@ -324,6 +324,28 @@ class Away(FakeStore):
 
 
 @virtual
+async def test_an_owner_who_comes_too_late_keeps_its_offset_until_the_row_has_its_end() -> None:
+    mill = Mill(partitions=2)
+    seconds = iter([10.0, 120.0])
+
+    async def answered(_request: Request) -> Reply:
+        await asyncio.sleep(next(seconds))
+        return answer("in time")
+
+    mill.endpoint.handler = answered
+    for partition in range(2):
+        mill.publish("r-0", partition=partition)
+    late, other = mill.worker(Away(mill.tables, 1002, 1090)), mill.worker()
+    mill.log.assign({late.source: [P], other.source: [(TOPIC, 1)]})
+    await asyncio.sleep(150)
+    assert mill.row("r-0")["status"] == "claimed"
+    assert mill.log.committed == {}
+    await mill.until(lambda: mill.log.done)
+    assert mill.called("r-0") == 2
+    assert late.telemetry.messages == {"duplicate": 1}
+
+
+@virtual
 async def test_answers_wait_while_the_store_is_away_and_nobody_is_asked_again() -> None:
     mill = Mill(latency=10)
     for nth in range(300):

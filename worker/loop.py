@@ -152,6 +152,8 @@ class Loop:
     def _start(self, work: Work, claim: Claim) -> None:
         # A claim of ours that is not in hand was made by a statement whose end we never learned.
         adopted = claim.verdict is Verdict.HELD and self._parts.leases.find(work.key) is None
+        if claim.lost:
+            self._parts.telemetry.lost_call()
         if claim.ours or adopted:
             work.claim = claim
             self._parts.leases.hold(work)

@@ -13,6 +13,7 @@ class FakeTelemetry:
     def __init__(self) -> None:
         self.messages: Counter[str] = Counter()
         self.calls: list[tuple[str, str, Outcome, float]] = []
+        self.lost = 0
         self.retries: Counter[str] = Counter()
         self.letters: Counter[str] = Counter()
         self.writes: list[int] = []
@@ -22,6 +23,9 @@ class FakeTelemetry:
 
     def call(self, alias: str, endpoint: str, outcome: Outcome, seconds: float) -> None:
         self.calls.append((alias, endpoint, outcome, seconds))
+
+    def lost_call(self) -> None:
+        self.lost += 1
 
     def retry(self, reason: str) -> None:
         self.retries[reason] += 1

@@ -299,12 +299,13 @@ async def test_a_lapsed_claim_is_taken_over_and_the_late_owner_changes_nothing()
     held = work("r-0", offset=0, log=f"{TOPIC}/0")
     (held.claim,) = await other.claim([held])
     mill.publish("r-0")
-    mill.worker()
+    worker = mill.worker()
     await asyncio.sleep(58)
     assert mill.called("r-0") == 0
     await mill.until(lambda: mill.log.done, 10)
     assert await other.finish([finished(held, "late")], []) == [False]
     assert mill.row("r-0")["result"] == "Why?"
+    assert worker.telemetry.lost == 1
 
 
 class Away(FakeStore):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from schemas.message import Prompt
 from schemas.statuses import Billed, Reason
-from worker.core.claims import Claim
 from worker.core.classify import classify
 from worker.core.idempotency import idempotency_key
 from worker.core.outcome import Kind, Outcome
@@ -22,6 +20,7 @@ from worker.core.retry import Again, End, Spent, decide
 from worker.core.rows import AttemptRow, Call, FinishedRow, ended, ledger_line
 from worker.errors import FencedError, WrongSettingsError
 from worker.ports import Request, Telemetry, Work
+from worker.talk import Talk
 from worker.upstreams import Admission, Upstream, Upstreams
 from worker.validation import Checks
 from worker.writer import Writer
@@ -32,24 +31,6 @@ log = logging.getLogger(__name__)
 _ANSWERS_LATELY_SECONDS = 30.0
 # A claim that may have run out waits this long between looks at whether it has been renewed.
 _UNSURE_SECONDS = 1.0
-
-
-@dataclass(slots=True)
-class _Talk:
-    """Where one prompt stands: what has been said, and what it has used up."""
-
-    work: Work
-    prompt: Prompt
-    claim: Claim
-    alias: str
-    model: str | None
-    messages: Sequence[Mapping[str, Any]]
-    attempt: int
-    spent: Spent
-    retries: int = 0
-    repeated: bool = False
-    failing_since: float | None = None
-    failed_at: float | None = None
 
 
 class Asker:
@@ -95,21 +76,20 @@ class Asker:
         """Count a prompt that is about to be asked."""
         self.asking += 1
 
-    async def _until_end(self, talk: _Talk) -> tuple[FinishedRow, AttemptRow]:
+    async def _until_end(self, talk: Talk) -> tuple[FinishedRow, AttemptRow]:
         while True:
             outcome, problem, call, others = await self._call(talk)
             line = ledger_line(talk.prompt, talk.claim, call, outcome)
             if problem and not talk.repeated:
                 self._repeat(talk, outcome, problem)
-                self._note(line, "invalid_output")
+                await self._rest(0.0, self._note(line, "invalid_output"))
                 continue
             decision = self._decide(talk, outcome, others)
             if isinstance(decision, End):
                 row = ended(talk.prompt, talk.claim, call, outcome, reason=decision.reason, retries=talk.retries)
                 return row, line
-            self._note(line, outcome.reason or outcome.kind)
             talk.spent, talk.retries = decision.spent, talk.retries + 1
-            await self._rest(decision.seconds)
+            await self._rest(decision.seconds, self._note(line, outcome.reason or outcome.kind))
 
     def stop(self) -> None:
         """Begin no further call: prompts that wait for one are cancelled, running calls go on."""
@@ -121,12 +101,14 @@ class Asker:
         self.asking -= 1
         self.fewer.set()
 
-    async def _rest(self, seconds: float) -> None:
-        """Wait out a back-off; meanwhile others may have this prompt's place."""
+    async def _rest(self, seconds: float, recorded: asyncio.Future[bool] | None = None) -> None:
+        """Wait out a back-off, and until a call is on record; meanwhile others may have this prompt's place."""
         self._fewer()
         try:
             with self._interruptible():
                 await asyncio.sleep(seconds)
+                if recorded is not None:
+                    await recorded
         finally:
             self.asking += 1
 
@@ -143,12 +125,12 @@ class Asker:
         finally:
             self._waiting.discard(task)
 
-    def _talk(self, work: Work) -> _Talk:
+    def _talk(self, work: Work) -> Talk:
         assert work.claim is not None
         prompt, (alias, model) = work.prompt, self._upstreams.resolve(work.prompt.model)
-        return _Talk(work, prompt, work.claim, alias, model, prompt.messages, work.claim.attempts, Spent())
+        return Talk(work, prompt, work.claim, alias, model, prompt.messages, work.claim.attempts, Spent())
 
-    async def _call(self, talk: _Talk) -> tuple[Outcome, str, Call, bool]:
+    async def _call(self, talk: Talk) -> tuple[Outcome, str, Call, bool]:
         loop = asyncio.get_running_loop()
         admission = await self._admit(talk)
         try:
@@ -169,7 +151,7 @@ class Asker:
         self._telemetry.call(talk.alias, call.endpoint, outcome, call.latency_ms / 1000)
         return outcome, problem, call, others
 
-    async def _admit(self, talk: _Talk) -> Admission:
+    async def _admit(self, talk: Talk) -> Admission:
         """Wait for a place, until the claim is known to hold; raises `FencedError` when it is known not to."""
         while True:
             with self._interruptible():
@@ -181,7 +163,7 @@ class Asker:
                 raise FencedError
             await self._rest(_UNSURE_SECONDS)
 
-    def _made(self, talk: _Talk, upstream: Upstream, started: float, seconds: float) -> Call:
+    def _made(self, talk: Talk, upstream: Upstream, started: float, seconds: float) -> Call:
         return Call(
             attempt=talk.attempt,
             alias=talk.model or talk.alias,
@@ -201,7 +183,7 @@ class Asker:
                 "it usually ends in /v1: check LLM_BASE_URL or MODELS_FILE"
             )
 
-    def _report(self, talk: _Talk, admission: Admission, outcome: Outcome) -> bool:
+    def _report(self, talk: Talk, admission: Admission, outcome: Outcome) -> bool:
         """Tell the endpoint's circuit, and say whether the endpoint has answered others while this row failed."""
         now = asyncio.get_running_loop().time()
         admission.saw(outcome)
@@ -218,7 +200,7 @@ class Asker:
             log.exception("answer.unreadable", extra={"id": prompt.id, "what": type(error).__name__})
             return Outcome(Kind.MALFORMED, Reason.MALFORMED_RESPONSE, Billed.MAYBE, code=type(error).__name__), ""
 
-    def _request(self, talk: _Talk, admission: Admission) -> Request:
+    def _request(self, talk: Talk, admission: Admission) -> Request:
         prompt = talk.prompt
         return Request(
             id=prompt.id,
@@ -235,16 +217,21 @@ class Asker:
             return outcome, ""
         return checked(outcome, self._checks.of(schema_of(prompt.response_format)))
 
-    def _repeat(self, talk: _Talk, outcome: Outcome, problem: str) -> None:
+    def _repeat(self, talk: Talk, outcome: Outcome, problem: str) -> None:
         assert outcome.answer is not None
         talk.repeated, talk.retries = True, talk.retries + 1
         talk.messages = asked_again([*talk.prompt.messages], outcome.answer.text, problem)
 
-    def _decide(self, talk: _Talk, outcome: Outcome, others: bool) -> Again | End:
+    def _decide(self, talk: Talk, outcome: Outcome, others: bool) -> Again | End:
         since = talk.failing_since
         overdue = since is not None and asyncio.get_running_loop().time() - since > self._outage
         return decide(outcome, talk.spent, jitter=self._jitter(), others_answered=others, overdue=overdue)
 
-    def _note(self, line: AttemptRow, reason: str) -> None:
-        self._writer.note(line)
+    def _note(self, line: AttemptRow, reason: str) -> asyncio.Future[bool] | None:
+        """Record a call that is not the last; one that may be paid for gives what the next one has to wait for.
+
+        Otherwise a crash while the store is away would leave two paid calls and one line that says `lost`.
+        """
         self._telemetry.retry(reason)
+        recorded = self._writer.note(line)
+        return None if line.billed is Billed.NO else recorded

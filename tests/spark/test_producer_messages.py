@@ -84,7 +84,7 @@ def test_a_message_holds_all_that_the_worker_needs(spark: SparkSession, tmp_path
     job = write_job(
         tmp_path,
         prompt={"system": 'Say "ja" {{}}.', "template": "Review: {text}\nLabel:"},
-        params={"temperature": 0.10, "max_tokens": 5, "stop": ["\n", None]},
+        params={"temperature": 0.10, "max_tokens": 5, "stop": ["\n", None, "\0"]},
         output={"json_schema": "label v1.json"},
     )
 
@@ -95,7 +95,8 @@ def test_a_message_holds_all_that_the_worker_needs(spark: SparkSession, tmp_path
         {"role": "system", "content": 'Say "ja" {}.'},
         {"role": "user", "content": "Review: naïve 🎉 <b>\nLabel:"},
     )
-    assert read.params == {"temperature": 0.1, "max_tokens": 5, "stop": ["\n", None]}
+    assert read.params == {"temperature": 0.1, "max_tokens": 5, "stop": ["\n", None, "\ufffd"]}
+    assert not read.sanitised
     assert read.response_format == {
         "type": "json_schema",
         "json_schema": {

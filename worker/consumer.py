@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from worker.buffer import Buffer
 from worker.core.offsets import OffsetTracker, Partition, Ticket
+from worker.core.pauses import Pauses
 from worker.messages import AnyMessage, Errors, is_sound, made, partition_of, record_of
 from worker.ports import Logs, SourceEvents, Taken
 
@@ -52,7 +53,7 @@ class KafkaSource:
         self._lock = threading.Lock()
         self._buffer = Buffer()
         self._closing = threading.Event()
-        self._paused: set[Partition] = set()
+        self._pauses = Pauses()
         self._expected: dict[Partition, int] = {}
         self._next_commit = 0.0
         self._commit_sent: float | None = None
@@ -123,7 +124,7 @@ class KafkaSource:
     def _turn(self) -> None:
         """One round: read if there is room, keep the group's membership in any case, commit when due."""
         room = self._buffer.room
-        if room <= 0 and not self._paused and self._buffer.wait_for_room(_PAUSE_AFTER_SECONDS):
+        if room <= 0 and not self._pauses and self._buffer.wait_for_room(_PAUSE_AFTER_SECONDS):
             return
         self._regulate(full=room <= 0)
         self._poll(max(room, 1))
@@ -157,10 +158,11 @@ class KafkaSource:
         with self._lock:
             owned = self._tracker.partitions
             wanted = {p for p in owned if full or self._tracker.span(p) > _LARGEST_SPAN}
-        if (pause := wanted - self._paused) and self._try(self._consumer.pause, pause):
-            self._paused |= pause
-        if (resume := self._paused - wanted) and self._try(self._consumer.resume, resume.intersection(owned)):
-            self._paused -= resume
+        pause, resume = self._pauses.due(owned, wanted)
+        if pause and self._try(self._consumer.pause, pause):
+            self._pauses.did_pause(pause)
+        if resume and self._try(self._consumer.resume, resume):
+            self._pauses.did_resume(resume)
 
     def _try(self, act: Callable[[list[TopicPartition]], object], partitions: Iterable[Partition]) -> bool:
         try:
@@ -211,6 +213,7 @@ class KafkaSource:
         partitions = [(p.topic, p.partition) for p in assigned]
         with self._lock:
             self._tracker.assign(partitions)
+        self._pauses.assign(partitions)
         self._logs.learn(topic for topic, _ in partitions)
         committed = self._committed(assigned)
         self._expected |= committed
@@ -242,6 +245,6 @@ class KafkaSource:
         with self._lock:
             self._tracker.forget(partitions)
         self._buffer.purge(set(partitions))
-        self._paused.difference_update(partitions)
+        self._pauses.forget(partitions)
         for partition in partitions:
             self._expected.pop(partition, None)

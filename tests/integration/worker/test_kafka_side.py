@@ -205,3 +205,45 @@ async def test_after_the_topic_has_come_a_dead_letter_is_delivered(broker: Kafka
 
     await eventually(delivered, 60)
     letters.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_back_pressure_outlives_a_rebalance_and_ends_with_it(kafka: KafkaService, protocol: str) -> None:
+    """A full buffer pauses its partitions, a second member comes and goes, and all is read in the end."""
+    broker = KafkaHarness(kafka.bootstrap_servers, protocol)
+    await broker.make_topic()
+    for partition in range(2):
+        await broker.publish(*(str(nth).encode() for nth in range(3000)), partition=partition)
+    first = await broker.member()
+    await eventually(lambda: first._pauses)
+    assert first._buffer.room <= 0
+    second = await broker.member()
+    async with asyncio.timeout(60):
+        taken = await second.take(1)
+    assert taken
+    second.stop()
+    assert await second.close(20)
+    seen: set[tuple[int, int]] = set()
+    async with asyncio.timeout(60):
+        while len(seen) < 6000:
+            for item in await first.take(500):
+                seen.add((item.record.partition, item.record.offset))
+                first.done(item.ticket)
+    await eventually(lambda: not first._pauses)
+    await broker.close()
+
+
+async def test_a_member_that_is_not_polled_for_long_by_its_taker_stays_a_member(broker: KafkaHarness) -> None:
+    await broker.make_topic()
+    await broker.publish(*(str(nth).encode() for nth in range(3000)))
+    member = await broker.member("^" + broker.topic.replace(".", r"\."))
+    async with asyncio.timeout(30):
+        (first,) = await member.take(1)
+    await asyncio.sleep(9)
+    assert broker.events.rebalances == ["assigned"]
+    member.done(first.ticket)
+
+    async def is_committed() -> bool:
+        return await broker.committed() == 1
+
+    await eventually(is_committed)

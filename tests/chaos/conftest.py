@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.chaos.invariants import Report
-from tests.chaos.world import Servers, servers
+from tests.chaos.servers import Servers, servers
 
 REPORTS = pytest.StashKey[list[str]]()
 

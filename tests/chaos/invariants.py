@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -36,6 +37,7 @@ class Report:
     paid_calls: int = 0
     extra_paid_calls: int = 0
     paid_faults: int = 0
+    halts: dict[str, int] = field(default_factory=dict)
     kills: list[int] = field(default_factory=list)
     open_at_kills: list[int] = field(default_factory=list)
     maybe_attempts: int = 0
@@ -112,6 +114,7 @@ def _bounded_bill(ledgers: Ledgers, report: Report) -> Iterator[str]:
     report.paid_calls = sum(ledgers.bills.values())
     report.extra_paid_calls = extra = sum(ledgers.extra.values())
     report.paid_faults = ledgers.paid_faults
+    report.halts = dict(Counter(halt.how for halt in ledgers.halts))
     report.kills = [halt.in_flight for halt in lossy]
     report.open_at_kills = [ledgers.open_calls(halt) for halt in lossy]
     report.maybe_attempts = sum(ledgers.maybes.values())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from tests.chaos.proxy import POSTGRES_READY, Trap, commits_claims, commits_offsets, finishes
+from tests.chaos.toxics import POSTGRES_READY, Trap, commits_claims, commits_offsets, finishes
 from tests.chaos.world import World
 from tests.fleet import Worker
 

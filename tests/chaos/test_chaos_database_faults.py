@@ -19,8 +19,9 @@ from tests.chaos.conftest import Scale
 from tests.chaos.invariants import Report
 from tests.chaos.manifest import marked
 from tests.chaos.monkey import end_backends
-from tests.chaos.proxy import POSTGRES_READY, Toxics, Trap, commits_claims, finishes
-from tests.chaos.world import Servers, World, replaced, world
+from tests.chaos.servers import Servers
+from tests.chaos.toxics import POSTGRES_READY, Toxics, Trap, commits_claims, finishes
+from tests.chaos.world import World, replaced, world
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
 Passes = Callable[..., Report]

@@ -11,8 +11,9 @@ import pytest
 from tests.chaos.conftest import Scale
 from tests.chaos.invariants import Report
 from tests.chaos.manifest import marked
-from tests.chaos.proxy import Toxics, Trap, commits_offsets
-from tests.chaos.world import Servers, replaced, world
+from tests.chaos.servers import Servers
+from tests.chaos.toxics import Toxics, Trap, commits_offsets
+from tests.chaos.world import replaced, world
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
 Passes = Callable[..., Report]

@@ -12,7 +12,8 @@ import pytest
 from tests.chaos.conftest import Scale
 from tests.chaos.invariants import Report
 from tests.chaos.manifest import marked
-from tests.chaos.world import Servers, World, replaced, world
+from tests.chaos.servers import Servers
+from tests.chaos.world import World, replaced, world
 from tests.fleet import wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]

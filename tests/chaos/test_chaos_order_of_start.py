@@ -10,7 +10,8 @@ import pytest
 
 from tests.chaos.invariants import Report
 from tests.chaos.manifest import marked
-from tests.chaos.world import Servers, World, replaced, world
+from tests.chaos.servers import Servers
+from tests.chaos.world import World, replaced, world
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.local import ports
-from tests.chaos.proxy import HOST, Proxy, Toxics, Trap, commits_offsets
+from tests.chaos.proxy import HOST, Proxy
+from tests.chaos.toxics import Toxics, Trap, commits_offsets
 from tests.fleet import wait_for
 
 

@@ -10,7 +10,8 @@ import pytest
 from tests.chaos.canaries import MARKER
 from tests.chaos.invariants import Report
 from tests.chaos.manifest import marked
-from tests.chaos.world import Servers, replaced, world
+from tests.chaos.servers import Servers
+from tests.chaos.world import replaced, world
 from tests.fleet import wait_for
 
 pytestmark = pytest.mark.integration

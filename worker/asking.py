@@ -185,12 +185,15 @@ class Asker:
 
     def _report(self, talk: Talk, admission: Admission, outcome: Outcome) -> bool:
         """Tell the endpoint's circuit, and say whether the endpoint has answered others while this row failed."""
-        now = asyncio.get_running_loop().time()
+        now, upstream = asyncio.get_running_loop().time(), admission.upstream
+        paused_until = max(upstream.circuit.paused_until, now)
         admission.saw(outcome)
+        if (longer := upstream.circuit.paused_until - paused_until) > 0:
+            self._telemetry.paused(upstream.name, longer)
         since = talk.failed_at if talk.failed_at is not None else now - _ANSWERS_LATELY_SECONDS
         talk.failed_at = now
         talk.failing_since = now if talk.failing_since is None else talk.failing_since
-        return admission.upstream.circuit.answered_since(since)
+        return upstream.circuit.answered_since(since)
 
     def _judge(self, prompt: Prompt, reply: Reply | Broken) -> tuple[Outcome, str]:
         try:

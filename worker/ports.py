@@ -166,6 +166,9 @@ class Telemetry(Protocol):
     def call(self, alias: str, endpoint: str, outcome: Outcome, seconds: float) -> None:
         """A call has ended."""
 
+    def paused(self, endpoint: str, seconds: float) -> None:
+        """A server has asked to be left alone for so much longer."""
+
     def lost_call(self) -> None:
         """A former owner may have made a call that nobody has seen the end of."""
 

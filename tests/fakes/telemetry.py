@@ -14,6 +14,7 @@ class FakeTelemetry:
         self.messages: Counter[str] = Counter()
         self.calls: list[tuple[str, str, Outcome, float]] = []
         self.lost = 0
+        self.paused_seconds: Counter[str] = Counter()
         self.retries: Counter[str] = Counter()
         self.letters: Counter[str] = Counter()
         self.writes: list[int] = []
@@ -23,6 +24,9 @@ class FakeTelemetry:
 
     def call(self, alias: str, endpoint: str, outcome: Outcome, seconds: float) -> None:
         self.calls.append((alias, endpoint, outcome, seconds))
+
+    def paused(self, endpoint: str, seconds: float) -> None:
+        self.paused_seconds[endpoint] += seconds  # type: ignore[assignment]
 
     def lost_call(self) -> None:
         self.lost += 1

@@ -258,6 +258,14 @@ async def test_a_404_after_an_answer_or_at_a_right_address_is_only_a_fault_of_th
 
 
 @virtual
+async def test_the_time_a_server_wants_to_be_left_alone_counts_once_however_many_were_told() -> None:
+    limited = error(429, headers={"retry-after": "30"})
+    desk = Desk(lambda _: limited if now() < 1030 else answer(), latency=1)
+    await asyncio.gather(*(desk.ask(work(f"r-{nth}")) for nth in range(8)))
+    assert desk.telemetry.paused_seconds["vllm-a:8000"] == pytest.approx(30, abs=0.1)
+
+
+@virtual
 async def test_a_call_that_is_cut_off_is_recorded_as_perhaps_billed() -> None:
     desk, one = Desk(lambda _: answer(), latency=60), work()
     asking = asyncio.create_task(desk.ask(one))

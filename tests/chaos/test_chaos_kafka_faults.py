@@ -24,7 +24,7 @@ def test_a_killed_broker_loses_nothing_and_is_resumed_soon(
     seconds: int, shared: Servers, tmp_path: Path, scale: Scale, passes: Passes
 ) -> None:
     messages = marked(scale.single)
-    with world(shared, tmp_path, replaced([], 300)) as made:
+    with world(shared, tmp_path, replaced([], {"min": 50, "max": 1200})) as made:
         made.fleet.start(3)
         made.publisher.publish(messages[:200])
         made.publisher.trickle(messages[200:], per_second=40)

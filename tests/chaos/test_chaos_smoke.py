@@ -21,7 +21,7 @@ def test_a_kill_in_the_middle_keeps_every_invariant(
     shared: Servers, tmp_path: Path, passes: Callable[..., Report]
 ) -> None:
     lost = {"match": {"ids": ["r-7"], "attempts": [1]}, "close": "after_request", "bill": True}
-    with world(shared, tmp_path, replaced([{"name": "paid: reset", **lost}], 150)) as made:
+    with world(shared, tmp_path, replaced([{"name": "paid: reset", **lost}], {"min": 20, "max": 1500})) as made:
         made.fleet.start(2)
         made.publisher.publish(marked(300))
         made.publisher.raw(b"poison", f"not json {MARKER}".encode())

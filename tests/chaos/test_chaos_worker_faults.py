@@ -27,7 +27,7 @@ def test_random_kills_cost_at_most_what_was_in_flight(
     shared: Servers, tmp_path: Path, scale: Scale, seed: int, passes: Passes
 ) -> None:
     draws = random.Random(seed)
-    with world(shared, tmp_path, replaced([], 400)) as made:
+    with world(shared, tmp_path, replaced([], {"min": 100, "max": 1500})) as made:
         made.fleet.start(4)
         made.publisher.publish(marked(scale.single))
         made.wait_for_ends(50)

@@ -38,7 +38,7 @@ class Brokers:
 
 
 def waiting_lines(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    return [record for record in caplog.records if record.message.endswith(".waiting")]
+    return [record for record in caplog.records if record.getMessage().endswith(".waiting")]
 
 
 @virtual

@@ -18,7 +18,6 @@ DEFAULT_JOB = "default"
 MAX_ID_BYTES = 512
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -106,11 +105,15 @@ def _prompt(key: bytes | None, body: dict[str, Any]) -> Prompt:
     model = _text(body, "model")
     params, params_changed = _object(body, "params")
     response_format, format_changed = _object(body, "response_format")
+    content = fingerprint(model, messages, params, response_format)
+    if _text(body, "fingerprint") not in (None, content):
+        # Whoever changed one of the two on the way has made another request of it.
+        raise _UnreadableError(DeadLetter.INVALID_FIELD, "fingerprint differs from the content")
     return Prompt(
         job=job,
         id=id_,
         messages=messages,
-        fingerprint=_fingerprint(body) or fingerprint(model, messages, params, response_format),
+        fingerprint=content,
         run=_text(body, "run"),
         model=model,
         params=params or {},
@@ -156,13 +159,6 @@ def _is_message(message: object) -> bool:
         return False
     content = message.get("content")
     return bool(content.strip()) if isinstance(content, str) else isinstance(content, list) and bool(content)
-
-
-def _fingerprint(body: Mapping[str, Any]) -> str | None:
-    given = _text(body, "fingerprint")
-    if given is not None and not _FINGERPRINT.fullmatch(given):
-        raise _UnreadableError(DeadLetter.INVALID_FIELD, "fingerprint")
-    return given
 
 
 def _text(body: Mapping[str, Any], name: str) -> str | None:

@@ -202,7 +202,7 @@ class Simulation:
 
     def _send(self, id_: str, text: str, *, beside: bool = False) -> None:
         """Publish to the id's partition, or as a client with another partitioner would, beside it."""
-        value = message(id_, text, run="run-1", fingerprint=_fingerprint(text))
+        value = message(id_, text, run="run-1")
         partition = (int(id_.removeprefix("r-")) + beside) % self.log.partitions
         self.log.publish(value, key=id_.encode(), partition=partition)
         prompt = decode(None, value)
@@ -399,10 +399,6 @@ def _fate(text: str) -> Reply:
     if text.startswith("bad"):
         return error(400, "bad")
     return reply(200, completion("cut", "length")) if text.startswith("short") else answer(f"to {text}")
-
-
-def _fingerprint(text: str) -> str:
-    return format(int.from_bytes(text.encode()), "064x")
 
 
 async def simulate(seed: int) -> Simulation:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from schemas.fingerprint import fingerprint
 from schemas.message import MAX_ID_BYTES, Prompt, Unreadable, decode
 from schemas.statuses import DeadLetter
 
@@ -45,11 +46,10 @@ def test_every_optional_field_is_read() -> None:
         "model": "small",
         "params": {"max_tokens": 5, "temperature": 0},
         "response_format": {"type": "json_object"},
-        "fingerprint": "a" * 64,
         "published_at": "2026-01-02T03:04:05Z",
     }
     prompt = readable(value(**given))
-    assert (prompt.job, prompt.run, prompt.model, prompt.fingerprint) == ("reviews", "run-3", "small", "a" * 64)
+    assert (prompt.job, prompt.run, prompt.model) == ("reviews", "run-3", "small")
     assert prompt.params == given["params"]
     assert prompt.response_format == given["response_format"]
     assert prompt.published_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -233,7 +233,7 @@ def test_messages_are_known_roles_with_contents(messages: object) -> None:
         {"params": "max_tokens=5"},
         {"response_format": "json"},
         {"fingerprint": "abc"},
-        {"fingerprint": "A" * 64},
+        {"fingerprint": "a" * 64},
         {"fingerprint": 7},
         {"published_at": "yesterday"},
         {"published_at": 1767225600},
@@ -243,6 +243,26 @@ def test_messages_are_known_roles_with_contents(messages: object) -> None:
 )
 def test_a_field_of_the_wrong_kind_is_a_dead_letter(field: dict[str, Any]) -> None:
     assert reason(value(**field)) is DeadLetter.INVALID_FIELD
+
+
+def test_a_fingerprint_that_is_that_of_the_content_is_taken() -> None:
+    mark = fingerprint("small", [USER], {"n": 1}, {"type": "json_object"})
+    fields = {"model": "small", "params": {"n": 1}, "response_format": {"type": "json_object"}}
+    assert readable(value(fingerprint=mark, **fields)).fingerprint == mark
+    # It is taken of the text as it is sent, after the replacement.
+    cleaned = fingerprint(None, [{"role": "user", "content": "a\ufffd"}])
+    assert readable(value(prompt="a\x00", fingerprint=cleaned)).fingerprint == cleaned
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"prompt": "Why not?"}, {"model": "large"}, {"params": {"n": 2}}, {"response_format": {"type": "text"}}],
+)
+def test_content_that_was_changed_under_its_fingerprint_is_a_dead_letter(changed: dict[str, Any]) -> None:
+    fields = {"model": "small", "params": {"n": 1}, "response_format": {"type": "json_object"}}
+    mark = fingerprint("small", [USER], {"n": 1}, {"type": "json_object"})
+    read = decode(None, value(fingerprint=mark, **{**fields, **changed}))
+    assert read == Unreadable(DeadLetter.INVALID_FIELD, "fingerprint differs from the content")
 
 
 def test_what_postgres_and_utf8_refuse_is_replaced_before_it_is_sent() -> None:

@@ -67,6 +67,13 @@ class DeadLetter(StrEnum):
     INVALID_FIELD = "invalid_field"
 
 
+class LetterKind(StrEnum):
+    """The two ways in which a message ends without an answer: nobody could read it, or its prompt failed."""
+
+    UNREADABLE = "unreadable"
+    FAILED = "failed"
+
+
 class ExitCode(IntEnum):
     """What each program tells its caller when it ends."""
 

@@ -20,11 +20,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import UserDefinedType
 
-from schemas.statuses import Billed, JobState, Reason, Status
+from schemas.statuses import Billed, JobState, LetterKind, Reason, Status
 
 SCHEMA = "headrace"
 # The newest migration: what a worker needs to find.
-REVISION = "0001"
+REVISION = "0002"
 # How long a claim holds without being renewed, on the database's clock, and how often its owner renews it.
 LEASE_SECONDS = 60
 RENEW_SECONDS = 20
@@ -42,7 +42,7 @@ class XID8(UserDefinedType[int]):
         return "xid8"
 
 
-def _one_of(column: str, words: type[Status | Reason | Billed | JobState]) -> str:
+def _one_of(column: str, words: type[Status | Reason | Billed | JobState | LetterKind]) -> str:
     return f"{column} IN ({', '.join(repr(str(word)) for word in words)})"
 
 
@@ -139,4 +139,28 @@ jobs = Table(
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
     _instant("finished_at"),
     CheckConstraint(_one_of("state", JobState), name="state"),
+)
+
+# One row for each time a dead letter was published again: written before the message leaves, and the new place when it
+# is acknowledged. `ancestor` is the letter as people write it, topic/partition/offset; a re-created topic is another
+# log, so the key is its log.
+replays = Table(
+    "replays",
+    metadata,
+    Column("ancestor_log", Text, primary_key=True),
+    Column("ancestor_offset", BigInteger, primary_key=True, autoincrement=False),
+    Column("run", Text, primary_key=True),
+    Column("ancestor", Text, nullable=False),
+    Column("root", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("reason", Text),
+    Column("job", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("partition", Integer),
+    Column("log", Text),
+    Column("log_offset", BigInteger),
+    Column("replayed_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    _instant("acknowledged_at"),
+    CheckConstraint(_one_of("kind", LetterKind), name="kind"),
 )

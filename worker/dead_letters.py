@@ -8,6 +8,7 @@ import threading
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from schemas.dead_letters import ERRORS_PREFIX, OMITTED
 from schemas.message import Unreadable
 from worker.messages import Errors, made
 from worker.ports import Record
@@ -15,7 +16,6 @@ from worker.ports import Record
 log = logging.getLogger(__name__)
 
 _DELIVERY_MILLISECONDS = 30_000
-_OMITTED = "headrace.value.omitted.bytes"
 Headers = list[tuple[str, str | bytes | None]]
 
 
@@ -39,7 +39,7 @@ class KafkaDeadLetters:
         error = await self._deliver(record.key, record.value, headers)
         if error is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
             size = str(len(record.value or b""))
-            error = await self._deliver(record.key, None, [*headers, (_OMITTED, size)])
+            error = await self._deliver(record.key, None, [*headers, (OMITTED, size)])
         if error is not None:
             log.error("dead_letter.not_delivered", extra={"topic": self._topic, "what": error.name()})
         return error is None
@@ -61,7 +61,7 @@ class KafkaDeadLetters:
             "class.name": str(unreadable.reason),
             "exception.class.name": str(unreadable.reason),
         }
-        return [*record.headers, *((f"__connect.errors.{name}", value) for name, value in place.items())]
+        return [*record.headers, *((f"{ERRORS_PREFIX}{name}", value) for name, value in place.items())]
 
     async def _deliver(self, key: bytes | None, value: bytes | None, headers: Headers) -> KafkaError | None:
         loop = asyncio.get_running_loop()

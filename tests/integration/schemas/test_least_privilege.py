@@ -22,6 +22,9 @@ FORBIDDEN_TO_BOTH = """
 DELETE FROM headrace.results
 DELETE FROM headrace.attempts
 DELETE FROM headrace.jobs
+DELETE FROM headrace.replays
+UPDATE headrace.replays SET ancestor_log = 'other'
+UPDATE headrace.replays SET replayed_at = now()
 TRUNCATE headrace.results
 TRUNCATE headrace.attempts
 UPDATE headrace.jobs SET state = 'done'
@@ -50,8 +53,11 @@ UPDATE headrace.results SET result = 'x'
 INSERT INTO headrace.attempts (job, id, attempt, outcome, billed) VALUES ('j', 'r', 1, 'lost', 'maybe')
 UPDATE headrace.attempts SET billed = 'no'
 SELECT * FROM headrace.results FOR UPDATE
+INSERT INTO headrace.replays (ancestor_log, ancestor_offset, run, ancestor, root, kind, job, id, topic) VALUES \
+('l/0', 1, 'r', 't/0/1', 't/0/1', 'failed', 'j', 'r', 't')
+UPDATE headrace.replays SET log_offset = 7, acknowledged_at = now()
 """.strip().splitlines()
-READS = [f"SELECT * FROM headrace.{table}" for table in ("results", "attempts", "jobs", "alembic_version")]
+READS = [f"SELECT * FROM headrace.{table}" for table in ("results", "attempts", "jobs", "replays", "alembic_version")]
 
 
 @pytest.fixture(scope="module")

@@ -69,13 +69,14 @@ def described(connection: Connection, query: str) -> list[tuple[Any, ...]]:
 
 COLUMNS = f"""
 SELECT table_name, column_name, data_type, is_nullable, regexp_replace(column_default, '::\\w+( \\w+)*$', '')
-FROM information_schema.columns WHERE table_schema = '{SCHEMA}' AND table_name IN ('results', 'attempts', 'jobs')
+FROM information_schema.columns
+WHERE table_schema = '{SCHEMA}' AND table_name IN ('results', 'attempts', 'jobs', 'replays')
 ORDER BY table_name, ordinal_position
 """
 CONSTRAINTS = f"""
 SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
 WHERE connamespace = '{SCHEMA}'::regnamespace AND contype IN ('c', 'p')
-    AND conrelid::regclass::text IN ('{SCHEMA}.results', '{SCHEMA}.attempts', '{SCHEMA}.jobs')
+    AND conrelid::regclass::text IN ('{SCHEMA}.results', '{SCHEMA}.attempts', '{SCHEMA}.jobs', '{SCHEMA}.replays')
 ORDER BY 1, 2
 """
 

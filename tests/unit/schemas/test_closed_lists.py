@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas import tables, topics
-from schemas.statuses import Billed, DeadLetter, ExitCode, JobState, Reason, Status
+from schemas.statuses import Billed, DeadLetter, ExitCode, JobState, LetterKind, Reason, Status
 
 
 def test_statuses_and_reasons() -> None:
@@ -13,6 +13,7 @@ def test_statuses_and_reasons() -> None:
         "rate_limited server_error timeout connection attempts_exhausted crashed cancelled expired".split()
     )
     assert list(Billed) == ["yes", "no", "maybe"]
+    assert list(LetterKind) == ["unreadable", "failed"]
     assert list(JobState) == ["canary", "running", "paused", "cancelled", "done"]
 
 

@@ -109,6 +109,12 @@ class TopicSettings(Settings):
         return value
 
 
+class GroupSettings(Settings):
+    """Which consumer group the workers are in: what it has committed is what they have dealt with."""
+
+    group: str = Field("headrace-worker", alias="CONSUMER_GROUP", min_length=1)
+
+
 class DatabaseSettings(Settings):
     """How to reach Postgres; the address may hold a password, so it is a secret."""
 

@@ -141,9 +141,9 @@ jobs = Table(
     CheckConstraint(_one_of("state", JobState), name="state"),
 )
 
-# One row for each time a dead letter was published again: written before the message leaves, and the new place when it
-# is acknowledged. `ancestor` is the letter as people write it, topic/partition/offset; a re-created topic is another
-# log, so the key is its log.
+# One row for each time a dead letter was published again: written before the message leaves, its new place when it is
+# acknowledged. `ancestor` is the letter as people write it, topic/partition/offset; the key names its log instead,
+# since a re-created topic is another log.
 replays = Table(
     "replays",
     metadata,

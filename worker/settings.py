@@ -13,14 +13,21 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from schemas import models
 from schemas.documents import read_document
-from schemas.settings import DatabaseSettings, KafkaSettings, LogSettings, Settings, SettingsError, TopicSettings
+from schemas.settings import (
+    DatabaseSettings,
+    GroupSettings,
+    KafkaSettings,
+    LogSettings,
+    SettingsError,
+    TopicSettings,
+)
 from worker.keys import Key
 
 T = TypeVar("T")
 _DEFAULT_MODEL = "default"
 
 
-class FleetSettings(Settings):
+class FleetSettings(GroupSettings):
     """How one worker works."""
 
     base_url: str | None = Field(None, alias="LLM_BASE_URL")
@@ -31,7 +38,6 @@ class FleetSettings(Settings):
     max_in_flight: int = Field(256, alias="MAX_IN_FLIGHT", ge=1, le=10_000)
     drain_seconds: float = Field(25, alias="DRAIN_SECONDS", ge=1)
     outage_hours: float = Field(24, alias="OUTAGE_HOURS", gt=0)
-    group: str = Field("headrace-worker", alias="CONSUMER_GROUP", min_length=1)
     metrics_port: int = Field(9400, alias="METRICS_PORT", ge=0, le=65535)
     metrics_host: str = Field("127.0.0.1", alias="METRICS_HOST")
     transport: Literal["aiohttp", "httpx"] = Field("aiohttp", alias="LLM_TRANSPORT")

@@ -7,10 +7,18 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from schemas.settings import DatabaseSettings, KafkaSettings, LogSettings, Settings, TopicSettings, variables
+from schemas.settings import (
+    DatabaseSettings,
+    GroupSettings,
+    KafkaSettings,
+    LogSettings,
+    Settings,
+    TopicSettings,
+    variables,
+)
 from worker.settings import FleetSettings, WorkerSettings
 
-GROUPS = (KafkaSettings, TopicSettings, DatabaseSettings, LogSettings, FleetSettings)
+GROUPS = (KafkaSettings, TopicSettings, GroupSettings, DatabaseSettings, LogSettings, FleetSettings)
 EXAMPLE = Path(__file__).resolve().parents[2] / ".env.example"
 
 

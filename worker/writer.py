@@ -41,6 +41,7 @@ class Writer:
         self._jitter = jitter
         self._items: list[_Item] = []
         self._arrived = asyncio.Event()
+        self._began = float("-inf")
 
     @property
     def held(self) -> int:
@@ -84,9 +85,10 @@ class Writer:
         while not self._items:
             self._arrived.clear()
             await self._arrived.wait()
-        age = asyncio.get_running_loop().time() - self._items[0].at
-        if wait := self._rule.wait(len(self._items), age):
+        now = asyncio.get_running_loop().time()
+        if wait := self._rule.wait(len(self._items), now - self._items[0].at, now - self._began):
             await asyncio.sleep(wait)
+        self._began = asyncio.get_running_loop().time()
 
     async def _write(self, batch: list[_Item]) -> None:
         loop = asyncio.get_running_loop()

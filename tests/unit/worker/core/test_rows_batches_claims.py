@@ -106,10 +106,22 @@ def test_a_row_shows_nothing_of_itself(row: FinishedRow) -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "age", "wait"), [(500, 0, 0), (501, 0, 0), (1, 0.05, 0), (1, 9, 0), (1, 0.02, 0.03), (499, 0, 0.05)]
+    ("held", "age", "since_last", "wait"),
+    [
+        (500, 0, 0, 0),
+        (501, 0, 0, 0),
+        (1, 0, 9, 0.005),
+        (1, 0.005, 9, 0),
+        (1, 0.05, 0.04, 0),
+        (1, 0.02, 0.03, 0.02),
+        (499, 0, 0, 0.05),
+        (1, 0, 0.048, 0.005),
+    ],
 )
-def test_a_batch_is_due_by_size_or_by_age(held: int, age: float, wait: float) -> None:
-    assert BatchRule(500, 0.05).wait(held, age) == pytest.approx(wait)
+def test_a_batch_is_due_by_size_by_age_or_a_while_after_the_last(
+    held: int, age: float, since_last: float, wait: float
+) -> None:
+    assert BatchRule(500, 0.05, 0.005).wait(held, age, since_last) == pytest.approx(wait)
 
 
 def test_which_verdicts_are_ours_to_ask() -> None:

@@ -53,6 +53,20 @@ class JobState(StrEnum):
     DONE = "done"
 
 
+class PausedFor(StrEnum):
+    """By whom a run was paused: a person, or its budget."""
+
+    OPERATOR = "operator"
+    BUDGET = "budget"
+
+
+class Unit(StrEnum):
+    """What a rate limit counts."""
+
+    REQUESTS = "requests"
+    TOKENS = "tokens"
+
+
 class DeadLetter(StrEnum):
     """Why a message could not be read."""
 

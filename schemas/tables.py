@@ -10,6 +10,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     DateTime,
+    Double,
     Integer,
     MetaData,
     Numeric,
@@ -20,11 +21,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import UserDefinedType
 
-from schemas.statuses import Billed, JobState, LetterKind, Reason, Status
+from schemas.statuses import Billed, JobState, LetterKind, PausedFor, Reason, Status, Unit
 
 SCHEMA = "headrace"
 # The newest migration: what a worker needs to find.
-REVISION = "0002"
+REVISION = "0003"
 # How long a claim holds without being renewed, on the database's clock, and how often its owner renews it.
 LEASE_SECONDS = 60
 RENEW_SECONDS = 20
@@ -42,7 +43,7 @@ class XID8(UserDefinedType[int]):
         return "xid8"
 
 
-def _one_of(column: str, words: type[Status | Reason | Billed | JobState | LetterKind]) -> str:
+def _one_of(column: str, words: type[Status | Reason | Billed | JobState | LetterKind | PausedFor | Unit]) -> str:
     return f"{column} IN ({', '.join(repr(str(word)) for word in words)})"
 
 
@@ -138,7 +139,60 @@ jobs = Table(
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
     _instant("finished_at"),
+    Column("priority", Integer, nullable=False, server_default=text("0")),
+    # By whom a paused run was paused.
+    Column("paused_for", Text),
     CheckConstraint(_one_of("state", JobState), name="state"),
+    CheckConstraint(_one_of("paused_for", PausedFor), name="paused_for"),
+)
+
+# The workers that live: each says so every few seconds.
+workers = Table(
+    "workers",
+    metadata,
+    Column("worker", Text, primary_key=True),
+    Column("started_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    Column("seen_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    Column("in_flight", Integer, nullable=False, server_default=text("0")),
+    Column("open", Integer, nullable=False, server_default=text("0")),
+)
+
+# The rate limits of the whole fleet: up to when the units of each are leased out.
+quotas = Table(
+    "quotas",
+    metadata,
+    Column("endpoint", Text, primary_key=True),
+    Column("unit", Text, primary_key=True),
+    Column("next_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    CheckConstraint(_one_of("unit", Unit), name="unit"),
+)
+
+# What the fleet knows of an endpoint that answers nobody, or refuses the whole run.
+circuits = Table(
+    "circuits",
+    metadata,
+    Column("endpoint", Text, primary_key=True),
+    Column("faults", Integer, nullable=False, server_default=text("0")),
+    _instant("faulted_at"),
+    _instant("opened_at"),
+    Column("reason", Text),
+    Column("detail", Text),
+    _instant("probe_at"),
+    Column("probe_seconds", Double, nullable=False, server_default=text("0")),
+)
+
+# What each worker may spend of a run's budget, and what it has spent: the grants never exceed the budget.
+spending = Table(
+    "spending",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("run", Text, primary_key=True),
+    Column("worker", Text, primary_key=True),
+    Column("granted_usd", Numeric, nullable=False, server_default=text("0")),
+    Column("granted_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("spent_usd", Numeric, nullable=False, server_default=text("0")),
+    Column("spent_tokens", BigInteger, nullable=False, server_default=text("0")),
+    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
 )
 
 # One row for each time a dead letter was published again: written before the message leaves, its new place when it is

@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 
-# One for claims, one for answers, one for leases and health: each is used by one task at a time.
-_CONNECTIONS = 3
+# One for claims, one for answers, one for leases and health, one for what the fleet shares: one task at a time each.
+_CONNECTIONS = 4
 _POOL_WAIT_SECONDS = 5.0
 # Longer than any healthy batch; a statement that waits on somebody's lock is repeated rather than waited for.
 _STATEMENT_SECONDS = 20
@@ -111,6 +111,10 @@ class PostgresStore:
     async def release(self, works: Sequence[Work]) -> None:
         """Give claims back whose call is not running."""
         await self._rows(sql.RELEASE, _fences(works))
+
+    async def ask(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """Run one of the fleet's statements; raises `StoreUnavailableError` or `StoreRefusedError`."""
+        return await self._rows(statement, values)
 
     def _claim_values(self, works: Sequence[Work]) -> dict[str, Any]:
         prompts = [work.prompt for work in works]

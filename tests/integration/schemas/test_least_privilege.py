@@ -23,6 +23,10 @@ DELETE FROM headrace.results
 DELETE FROM headrace.attempts
 DELETE FROM headrace.jobs
 DELETE FROM headrace.replays
+DELETE FROM headrace.spending
+DELETE FROM headrace.quotas
+DELETE FROM headrace.circuits
+UPDATE headrace.jobs SET budget_usd = 9
 UPDATE headrace.replays SET ancestor_log = 'other'
 UPDATE headrace.replays SET replayed_at = now()
 TRUNCATE headrace.results
@@ -56,8 +60,18 @@ SELECT * FROM headrace.results FOR UPDATE
 INSERT INTO headrace.replays (ancestor_log, ancestor_offset, run, ancestor, root, kind, job, id, topic) VALUES \
 ('l/0', 1, 'r', 't/0/1', 't/0/1', 'failed', 'j', 'r', 't')
 UPDATE headrace.replays SET log_offset = 7, acknowledged_at = now()
+INSERT INTO headrace.workers (worker) VALUES ('w')
+DELETE FROM headrace.workers
+INSERT INTO headrace.quotas (endpoint, unit) VALUES ('e', 'tokens')
+UPDATE headrace.quotas SET next_at = now()
+INSERT INTO headrace.circuits (endpoint) VALUES ('e')
+UPDATE headrace.circuits SET opened_at = NULL
+INSERT INTO headrace.spending (job, run, worker) VALUES ('j', 'r', 'w')
+UPDATE headrace.spending SET granted_usd = 9
+SELECT headrace.pause_for_budget('j', 'kept')
 """.strip().splitlines()
-READS = [f"SELECT * FROM headrace.{table}" for table in ("results", "attempts", "jobs", "replays", "alembic_version")]
+TABLES = "results attempts jobs replays workers quotas circuits spending alembic_version".split()
+READS = [f"SELECT * FROM headrace.{table}" for table in TABLES]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas import tables, topics
-from schemas.statuses import Billed, DeadLetter, ExitCode, JobState, LetterKind, Reason, Status
+from schemas.statuses import Billed, DeadLetter, ExitCode, JobState, LetterKind, PausedFor, Reason, Status, Unit
 
 
 def test_statuses_and_reasons() -> None:
@@ -14,6 +14,8 @@ def test_statuses_and_reasons() -> None:
     )
     assert list(Billed) == ["yes", "no", "maybe"]
     assert list(LetterKind) == ["unreadable", "failed"]
+    assert list(PausedFor) == ["operator", "budget"]
+    assert list(Unit) == ["requests", "tokens"]
     assert list(JobState) == ["canary", "running", "paused", "cancelled", "done"]
 
 

@@ -16,7 +16,7 @@ from deploy.demo.run import Demo
 from deploy.demo.voice import Voice
 
 ROWS = 400
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_a_worker_killed_in_the_middle_costs_no_row_and_a_second_run_asks_nothing(

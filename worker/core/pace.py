@@ -1,0 +1,74 @@
+"""A limit that nobody told: found from the server's refusals, as answers in the time that a refusal spans."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+# A pace is measured over the stretch from the end of the pause that taught the last one to the end of this one, and a
+# shorter stretch is all chance.
+MEASURED_SECONDS = 10.0
+# A longer stretch has no pace that is worth keeping: its server is waited for.
+LONGEST_SECONDS = 600.0
+# A refusal says that the measured pace was just too much. Without one the pace grows: at first so slowly that the
+# present limit is seldom met again, later faster and faster, since the limit may be another one by now.
+EASED = 0.985
+GROWTH_A_SECOND = 0.002
+GROWTH_A_SECOND_SQUARED = 0.0002
+# After so long without a refusal there is no limit to keep.
+FORGOTTEN_SECONDS = 900.0
+# A pace is kept by slots; one that nobody used may be caught up with for so long.
+_CAUGHT_UP_SECONDS = 0.5
+_KEPT = 200_000
+
+
+@dataclass(slots=True)
+class Pace:
+    """The learned pace of one endpoint, in calls a second; None until it has refused. Times on the caller's clock."""
+
+    rate: float | None = None
+    _answers: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    _since: float | None = None
+    _refused_at: float = float("-inf")
+    _set_at: float = 0.0
+    _next: float = 0.0
+
+    def answered(self, now: float) -> None:
+        """Count an answer."""
+        self._since = now if self._since is None else self._since
+        self._answers.append(now)
+        self._trim(now)
+
+    def refused(self, started: float, now: float, wait: float) -> None:
+        """Learn from a refusal that asks to wait; a call that left before the last lesson says nothing new.
+
+        One without a wait says nothing of a rate: the server may count calls at once.
+        """
+        since, until = self._since, now + wait
+        if since is None or started <= self._refused_at or not wait > 0 or until - since < MEASURED_SECONDS:
+            return
+        count = sum(1 for at in self._answers if at >= since)
+        if count and until - since <= LONGEST_SECONDS:
+            self.rate, self._set_at = EASED * count / (until - since), until
+        if count:
+            self._refused_at, self._since = now, until
+
+    def ready_at(self, now: float) -> float:
+        """The instant at which the next call may leave."""
+        rate = self._rate_at(now)
+        return now if rate is None else max(now, self._next)
+
+    def take(self, now: float) -> None:
+        """A call leaves."""
+        if (rate := self._rate_at(now)) is not None:
+            self._next = max(self._next, now - _CAUGHT_UP_SECONDS) + 1.0 / rate
+
+    def _rate_at(self, now: float) -> float | None:
+        if self.rate is None or now - self._set_at > FORGOTTEN_SECONDS:
+            return None
+        age = max(0.0, now - self._set_at)
+        return self.rate * (1.0 + GROWTH_A_SECOND * age + GROWTH_A_SECOND_SQUARED * age * age)
+
+    def _trim(self, now: float) -> None:
+        while self._answers and now - self._answers[0] > LONGEST_SECONDS:
+            self._answers.popleft()

@@ -1,0 +1,113 @@
+"""This worker's part of a limit of the whole fleet: units that mature one by one, leased from the others' store."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from schemas.statuses import Unit
+
+# What is used of a limit: the rest is for clocks and networks that do not keep an even pace. Tokens come in lumps.
+USED = {Unit.REQUESTS: 0.985, Unit.TOKENS: 0.96}
+# A lease is worth about this much of the fleet's time, and none begins later than so far ahead: what a dead worker
+# held is lost within that time, and so is what was leased and not wanted.
+LEASE_SECONDS = 0.5
+AHEAD_SECONDS = 2.0
+# Matured units that nobody wanted are kept for a burst of this length.
+_KEPT_SECONDS = 1.0
+# Of a reserve that was not used, this much can be had again at once.
+_CREDIT_SECONDS = 5.0
+# How fast a server that counts what was reserved, not what was used, is found out, and forgotten.
+_SUSPICION_STEP = 0.5
+_SUSPICION_FADES_SECONDS = 1200.0
+
+
+@dataclass(slots=True)
+class Lease:
+    """`units` that mature one after another, `every` seconds apart, the first at `start` plus `every`."""
+
+    start: float
+    every: float
+    units: float
+
+
+@dataclass(slots=True)
+class Share:
+    """What this worker holds of one limit; `rate` is the fleet's, in units a second. Times on the caller's clock."""
+
+    rate: float
+    credit: float = 0.0
+    _leases: deque[Lease] = field(default_factory=deque)
+    _suspicion: float = 0.0
+    _suspected_at: float = 0.0
+
+    @property
+    def held(self) -> float:
+        """Units leased and not used, mature or not; a debt counts against them."""
+        return sum(lease.units for lease in self._leases) + self.credit
+
+    def add(self, lease: Lease) -> None:
+        """Take in a lease that begins after those held."""
+        self._leases.append(lease)
+
+    def ready_at(self, now: float, units: float) -> float:
+        """The instant at which so many units are mature; infinity while too few are leased."""
+        self._forget(now, units)
+        missing = units - self.credit
+        if missing <= 0:
+            return now
+        for lease in self._leases:
+            if lease.units >= missing:
+                return lease.start + missing * lease.every
+            missing -= lease.units
+        return float("inf")
+
+    def take(self, units: float) -> None:
+        """Use units that are ready: credit first, then the oldest."""
+        missing = units - self.credit
+        self.credit = max(0.0, -missing)
+        while missing > 0 and self._leases:
+            missing -= self._draw(missing)
+
+    def settle(self, now: float, reserved: float, used: float) -> None:
+        """Correct a reserve by what was used: the rest comes back, an excess is owed."""
+        rest = reserved - used
+        if rest > 0:
+            rest *= 1.0 - self._suspicion_at(now)
+        self.credit = min(self.credit + rest, self.rate * _CREDIT_SECONDS)
+
+    def suspect(self, now: float) -> None:
+        """Take note that the server refused a call within the limit: it may count what was reserved."""
+        self._suspicion = min(1.0, self._suspicion_at(now) + _SUSPICION_STEP)
+        self._suspected_at = now
+        self.credit = min(self.credit, 0.0)
+
+    def wanted(self, waiting: float, next_one: float) -> float:
+        """How many units to lease now for calls that wait for `waiting`, the next of them for `next_one`."""
+        lacking = waiting - self.held
+        if lacking <= 0:
+            return 0.0
+        return max(min(lacking, self.rate * LEASE_SECONDS), min(next_one - self.held, lacking), 1.0)
+
+    def _draw(self, units: float) -> float:
+        lease = self._leases[0]
+        drawn = min(units, lease.units)
+        lease.start += drawn * lease.every
+        lease.units -= drawn
+        if lease.units <= 0:
+            self._leases.popleft()
+        return drawn
+
+    def _forget(self, now: float, units: float) -> None:
+        """Let go of mature units beyond what is asked for and a burst."""
+        mature = sum(_mature(lease, now) for lease in self._leases)
+        excess = mature + max(self.credit, 0.0) - units - self.rate * _KEPT_SECONDS
+        while excess > 0 and self._leases:
+            excess -= self._draw(excess)
+
+    def _suspicion_at(self, now: float) -> float:
+        return max(0.0, self._suspicion - (now - self._suspected_at) / _SUSPICION_FADES_SECONDS)
+
+
+def _mature(lease: Lease, now: float) -> float:
+    return max(0.0, min(lease.units, (now - lease.start) / lease.every))

@@ -16,6 +16,7 @@ from schemas import kafka
 from schemas.statuses import ExitCode
 from schemas.tables import RENEW_SECONDS
 from worker.asking import Asker
+from worker.beacon import Beacon
 from worker.consumer import KafkaSource
 from worker.core.batch import BatchRule
 from worker.core.limiter import Limiter
@@ -26,8 +27,10 @@ from worker.errors import StopAskedError, StoreUnavailableError, WrongSettingsEr
 from worker.health import HealthServer
 from worker.leases import Leases
 from worker.loop import Loop
+from worker.meter import Meter
 from worker.metrics import Metrics
 from worker.parts import Bounds, Parts
+from worker.quotas import Quotas
 from worker.settings import WorkerSettings
 from worker.startup import wait_for_database, wait_for_kafka
 from worker.store import PostgresStore
@@ -63,6 +66,8 @@ class App:
         self._writer = Writer(self._store, BatchRule(), self._metrics, _jitter)
         self._leases = Leases(self._store, RENEW_SECONDS)
         self._loop = Loop(self._parts(), Bounds.of(fleet.max_in_flight))
+        self._beacon = Beacon(self._store.ask, name, lambda: (self._upstreams.inside, self._loop.open))
+        self._quotas = Quotas(self._upstreams, self._store.ask, lambda: self._beacon.alive, _jitter)
         self._vitals = Vitals(self._source, self._upstreams)
         self._stop = asyncio.Event()
 
@@ -93,9 +98,10 @@ class App:
         self._source.start()
         self._watch.start(lambda: self._source.partitions, self._metrics.lag)
         self._vitals.started = True
-        broken = await self._until_stopped(self._loop.run(), self._writer.run(), self._leases.run())
+        broken = await self._until_stopped(self._loop.run(), *self._keepers())
         clean = await drain(self._loop, self._writer, self._store, self._source, self._settings.fleet.drain_seconds)
         self._watch.stop()
+        await self._beacon.leave()
         if isinstance(broken, WrongSettingsError):
             raise broken
         if broken is not None:
@@ -110,14 +116,18 @@ class App:
         # The main path ends by itself, in the middle of nothing; the keepers are cut off and their work repeated.
         self._loop.stop()
         stopping.cancel()
-        main, writer, leases = tasks
-        await asyncio.wait([main], timeout=self._settings.fleet.drain_seconds / 5)
-        for task in (main, writer, leases):
+        await asyncio.wait(tasks[:1], timeout=self._settings.fleet.drain_seconds / 5)
+        for task in tasks:
             task.cancel()
         ends = await asyncio.gather(*tasks, return_exceptions=True)
         return next(
             (e for e in ends if isinstance(e, BaseException) and not isinstance(e, asyncio.CancelledError)), None
         )
+
+    def _keepers(self) -> list[Coroutine[None, None, None]]:
+        """What goes on beside the main path."""
+        leasing = [self._quotas.run(upstream) for upstream in self._upstreams.all]
+        return [self._writer.run(), self._leases.run(), self._beacon.run(), *leasing]
 
     def _parts(self) -> Parts:
         outage = self._settings.fleet.outage_hours * 3600
@@ -191,6 +201,10 @@ def make_upstreams(settings: WorkerSettings, transports: Mapping[str, httpx.Asyn
                     limiter=limiter,
                     price=model.price,
                     weight=spec.weight,
+                    account=" ".join(
+                        filter(None, (endpoint_name(spec.base_url), spec.model or alias, spec.api_key_env))
+                    ),
+                    meter=Meter.of(spec.rpm, spec.tpm),
                 )
             )
     return Upstreams(upstreams, settings.default_model, fleet.max_in_flight, passes_unknown=fleet.models_file is None)

@@ -18,6 +18,7 @@ from worker.core.output import asked_again, checked, schema_of, wants_json
 from worker.core.reply import Broken, Reply
 from worker.core.retry import Again, End, Spent, decide
 from worker.core.rows import AttemptRow, Call, FinishedRow, ended, ledger_line
+from worker.core.tokens import Size
 from worker.errors import FencedError, WrongSettingsError
 from worker.ports import Request, Telemetry, Work
 from worker.talk import Talk
@@ -128,7 +129,8 @@ class Asker:
     def _talk(self, work: Work) -> Talk:
         assert work.claim is not None
         prompt, (alias, model) = work.prompt, self._upstreams.resolve(work.prompt.model)
-        return Talk(work, prompt, work.claim, alias, model, prompt.messages, work.claim.attempts, Spent())
+        size = Size.of(prompt.messages, prompt.params)
+        return Talk(work, prompt, work.claim, alias, model, size, prompt.messages, work.claim.attempts, Spent())
 
     async def _call(self, talk: Talk) -> tuple[Outcome, str, Call, bool]:
         loop = asyncio.get_running_loop()
@@ -155,7 +157,7 @@ class Asker:
         """Wait for a place, until the claim is known to hold; raises `FencedError` when it is known not to."""
         while True:
             with self._interruptible():
-                admission = await self._upstreams.admit(talk.alias)
+                admission = await self._upstreams.admit(talk.alias, talk.size)
             if not talk.work.fenced and asyncio.get_running_loop().time() <= talk.work.sure_until:
                 return admission
             self._upstreams.leave(admission)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+I = TypeVar("I")  # noqa: E741
 T = TypeVar("T")
 
 # The shortest timer, so that a clock that has not quite arrived does not spin.
@@ -22,17 +23,17 @@ class Later:
     at: float = float("inf")
 
 
-class Gate(Generic[T]):
+class Gate(Generic[I, T]):
     """Serves callers first come, first served; for one event loop.
 
-    `choose` takes a place and returns it, or says when to look again; it must not wait. `give_back` returns a place
-    whose caller was cancelled in the moment it was served.
+    `choose` takes a place for what a caller brings and returns it, or says when to look again; it must not wait.
+    `give_back` returns a place whose caller was cancelled in the moment it was served.
     """
 
-    def __init__(self, choose: Callable[[], T | Later], give_back: Callable[[T], None]) -> None:
+    def __init__(self, choose: Callable[[I], T | Later], give_back: Callable[[T], None]) -> None:
         self._choose = choose
         self._give_back = give_back
-        self._waiting: deque[asyncio.Future[T]] = deque()
+        self._waiting: deque[tuple[I, asyncio.Future[T]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -40,29 +41,35 @@ class Gate(Generic[T]):
         """How many wait."""
         return len(self._waiting)
 
-    async def enter(self) -> T:
+    def __iter__(self) -> Iterator[I]:
+        """What those who wait have brought, in their order."""
+        return (item for item, turn in self._waiting if not turn.done())
+
+    async def enter(self, item: I) -> T:
         """Wait for a place and take it."""
         turn: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        self._waiting.append((item, turn))
         if len(self._waiting) == 1:
             self.look()
         try:
             return await turn
         except asyncio.CancelledError:
-            self._give_up(turn)
+            self._give_up(item, turn)
             raise
 
     def look(self) -> None:
         """Serve as many callers as there are places; to be called whenever there may be one."""
         while self._waiting:
-            if self._waiting[0].done():
+            item, turn = self._waiting[0]
+            if turn.done():
                 self._waiting.popleft()
                 continue
-            place = self._choose()
+            place = self._choose(item)
             if isinstance(place, Later):
                 self._look_again(place.at)
                 return
-            self._waiting.popleft().set_result(place)
+            self._waiting.popleft()
+            turn.set_result(place)
 
     def _look_again(self, at: float) -> None:
         if self._timer is not None:
@@ -72,9 +79,9 @@ class Gate(Generic[T]):
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(max(at, loop.time() + _TICK_SECONDS), self.look)
 
-    def _give_up(self, turn: asyncio.Future[T]) -> None:
+    def _give_up(self, item: I, turn: asyncio.Future[T]) -> None:
         if turn.done() and not turn.cancelled():
             self._give_back(turn.result())
             return
         with suppress(ValueError):
-            self._waiting.remove(turn)
+            self._waiting.remove((item, turn))

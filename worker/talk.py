@@ -9,6 +9,7 @@ from typing import Any
 from schemas.message import Prompt
 from worker.core.claims import Claim
 from worker.core.retry import Spent
+from worker.core.tokens import Size
 from worker.ports import Work
 
 
@@ -21,6 +22,7 @@ class Talk:
     claim: Claim
     alias: str
     model: str | None
+    size: Size
     messages: Sequence[Mapping[str, Any]]
     attempt: int
     spent: Spent

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from schemas.models import Price
+from schemas.statuses import Unit
 from worker.core.circuit import Circuit, Permit
 from worker.core.limiter import Limiter, Signal
 from worker.core.outcome import Kind, Outcome
+from worker.core.tokens import Size
 from worker.gate import Gate, Later
+from worker.meter import NO_SIZE, Meter
 from worker.ports import Endpoint
 
 _UNKNOWN_ALIAS_SECONDS = 1.0
@@ -18,7 +21,10 @@ _UNKNOWN_ALIAS_SECONDS = 1.0
 
 @dataclass(slots=True, eq=False)
 class Upstream:
-    """One endpoint of an alias, with its limit and its circuit."""
+    """One endpoint of an alias, with its limits and its circuit.
+
+    `account` names what its rates and its circuit are counted for in the whole fleet.
+    """
 
     name: str
     alias: str
@@ -28,7 +34,9 @@ class Upstream:
     price: Price | None = None
     weight: float = 1.0
     inside: int = 0
+    account: str = ""
     circuit: Circuit = field(default_factory=Circuit)
+    meter: Meter = field(default_factory=Meter)
 
     @property
     def limit(self) -> int:
@@ -48,6 +56,8 @@ class Admission:
     upstream: Upstream
     probe: bool
     started: float
+    size: Size = NO_SIZE
+    taken: Mapping[Unit, float] = field(default_factory=dict)
     reported: bool = False
 
     def saw(self, outcome: Outcome) -> None:
@@ -56,8 +66,9 @@ class Admission:
         now, upstream = _now(), self.upstream
         upstream.circuit.saw(outcome, now, probed=self.probe)
         upstream.limiter.sample(signal_of(outcome), started=self.started, now=now, in_flight=upstream.inside)
-        if outcome.retry_after:
-            upstream.circuit.pause(now + outcome.retry_after)
+        upstream.meter.settle(outcome, self.size, self.taken, started=self.started, now=now)
+        if wait := outcome.retry_after or upstream.limiter.rest:
+            upstream.circuit.pause(now + wait)
 
 
 class Upstreams:
@@ -94,15 +105,15 @@ class Upstreams:
             return alias or self.default, None
         return (self.default, alias) if self._passes_unknown else (alias, None)
 
-    async def admit(self, alias: str) -> Admission:
-        """Wait until an endpoint of the alias may be called, and take a place there; `leave` gives it back.
+    async def admit(self, alias: str, size: Size = NO_SIZE) -> Admission:
+        """Wait until an endpoint of the alias may take a call of this size; `leave` gives the place back.
 
         An alias that nobody serves is a fault of the run, so its rows wait.
         """
         while alias not in self._gates:
             self._missing.add(alias)
             await asyncio.sleep(_UNKNOWN_ALIAS_SECONDS)
-        return await self._gates[alias].enter()
+        return await self._gates[alias].enter(size)
 
     def leave(self, admission: Admission) -> None:
         """Give a place back; a probe whose call said nothing is free for the next one."""
@@ -112,6 +123,16 @@ class Upstreams:
         self.inside -= 1
         for gate in self._gates.values():
             gate.look()
+
+    def waiting(self, upstream: Upstream) -> list[Size]:
+        """The calls that wait for a place and may fall to this endpoint."""
+        others = sum(1 for u in self._by_alias[upstream.alias] if u.weight > 0)
+        sizes = list(self._gates[upstream.alias])
+        return sizes[: -(-len(sizes) // max(others, 1))]
+
+    def look(self, alias: str) -> None:
+        """Something has changed that may let a call leave."""
+        self._gates[alias].look()
 
     @property
     def faults(self) -> Mapping[str, str]:
@@ -124,22 +145,27 @@ class Upstreams:
         """Whether any endpoint may be called."""
         return any(upstream.circuit.opened_for is None for upstream in self.all)
 
-    def _gate(self, group: list[Upstream]) -> Gate[Admission]:
-        return Gate(lambda: self._choose(group), self.leave)
+    def _gate(self, group: list[Upstream]) -> Gate[Size, Admission]:
+        return Gate(lambda size: self._choose(group, size), self.leave)
 
-    def _choose(self, group: list[Upstream]) -> Admission | Later:
+    def _choose(self, group: list[Upstream], size: Size) -> Admission | Later:
         """Take a place at the least loaded endpoint that may be called."""
         if self.inside >= self.limit:
             return Later()
-        now = _now()
-        with_room = [u for u in group if u.weight > 0 and u.inside < u.limit]
-        for upstream in sorted(with_room, key=lambda u: u.load):
-            permit = upstream.circuit.permit(now)
-            if permit is not Permit.WAIT:
-                upstream.inside += 1
-                self.inside += 1
-                return Admission(upstream, permit is Permit.PROBE, now)
-        return Later(min((u.circuit.wakes_at(now) for u in with_room), default=float("inf")))
+        now, soonest = _now(), float("inf")
+        for upstream in sorted((u for u in group if u.weight > 0 and u.inside < u.limit), key=lambda u: u.load):
+            if (at := upstream.meter.ready_at(now, size)) > now:
+                soonest = min(soonest, at)
+            elif (permit := upstream.circuit.permit(now)) is Permit.WAIT:
+                soonest = min(soonest, upstream.circuit.wakes_at(now))
+            else:
+                return self._enter(upstream, size, now, probe=permit is Permit.PROBE)
+        return Later(soonest)
+
+    def _enter(self, upstream: Upstream, size: Size, now: float, *, probe: bool) -> Admission:
+        upstream.inside += 1
+        self.inside += 1
+        return Admission(upstream, probe, now, size, upstream.meter.take(now, size))
 
 
 def signal_of(outcome: Outcome) -> Signal:

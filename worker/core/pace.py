@@ -19,7 +19,14 @@ GROWTH_A_SECOND_SQUARED = 0.0002
 FORGOTTEN_SECONDS = 900.0
 # A pace is kept by slots; one that nobody used may be caught up with for so long.
 _CAUGHT_UP_SECONDS = 0.5
-_KEPT = 200_000
+# Answers are counted in buckets of this length.
+_BUCKET_SECONDS = 0.1
+
+
+@dataclass(slots=True)
+class _Bucket:
+    at: float
+    answers: int = 0
 
 
 @dataclass(slots=True)
@@ -27,7 +34,7 @@ class Pace:
     """The learned pace of one endpoint, in calls a second; None until it has refused. Times on the caller's clock."""
 
     rate: float | None = None
-    _answers: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    _answers: deque[_Bucket] = field(default_factory=deque)
     _since: float | None = None
     _refused_at: float = float("-inf")
     _set_at: float = 0.0
@@ -36,8 +43,10 @@ class Pace:
     def answered(self, now: float) -> None:
         """Count an answer."""
         self._since = now if self._since is None else self._since
-        self._answers.append(now)
-        self._trim(now)
+        if not self._answers or now - self._answers[-1].at >= _BUCKET_SECONDS:
+            self._answers.append(_Bucket(now))
+            self._trim(now)
+        self._answers[-1].answers += 1
 
     def refused(self, started: float, now: float, wait: float) -> None:
         """Learn from a refusal that asks to wait; a call that left before the last lesson says nothing new.
@@ -47,7 +56,7 @@ class Pace:
         since, until = self._since, now + wait
         if since is None or started <= self._refused_at or not wait > 0 or until - since < MEASURED_SECONDS:
             return
-        count = sum(1 for at in self._answers if at >= since)
+        count = sum(bucket.answers for bucket in self._answers if bucket.at >= since)
         if count and until - since <= LONGEST_SECONDS:
             self.rate, self._set_at = EASED * count / (until - since), until
         if count:
@@ -70,5 +79,5 @@ class Pace:
         return self.rate * (1.0 + GROWTH_A_SECOND * age + GROWTH_A_SECOND_SQUARED * age * age)
 
     def _trim(self, now: float) -> None:
-        while self._answers and now - self._answers[0] > LONGEST_SECONDS:
+        while now - self._answers[0].at > LONGEST_SECONDS:
             self._answers.popleft()

@@ -39,7 +39,7 @@ class Share:
     credit: float = 0.0
     _leases: deque[Lease] = field(default_factory=deque)
     _suspicion: float = 0.0
-    _suspected_at: float = 0.0
+    _suspected_at: float = float("-inf")
 
     @property
     def held(self) -> float:
@@ -76,8 +76,13 @@ class Share:
             rest *= 1.0 - self._suspicion_at(now)
         self.credit = min(self.credit + rest, self.rate * _CREDIT_SECONDS)
 
-    def suspect(self, now: float) -> None:
-        """Take note that the server refused a call within the limit: it may count what was reserved."""
+    def suspect(self, started: float, now: float) -> None:
+        """Take note that the server refused a call within the limit: it may count what was reserved.
+
+        Calls that left before the last such note say nothing new.
+        """
+        if started < self._suspected_at:
+            return
         self._suspicion = min(1.0, self._suspicion_at(now) + _SUSPICION_STEP)
         self._suspected_at = now
         self.credit = min(self.credit, 0.0)
@@ -106,6 +111,8 @@ class Share:
             excess -= self._draw(excess)
 
     def _suspicion_at(self, now: float) -> float:
+        if not self._suspicion:
+            return 0.0
         return max(0.0, self._suspicion - (now - self._suspected_at) / _SUSPICION_FADES_SECONDS)
 
 

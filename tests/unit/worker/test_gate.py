@@ -21,14 +21,14 @@ class Places:
         self.taken: set[int] = set()
         self.opens_at = 0.0
         self.looks = 0
-        self.gate: Gate[int] = Gate(self._choose, self.leave)
+        self.gate: Gate[None, int] = Gate(self._choose, self.leave)
 
     def leave(self, place: int) -> None:
         self.taken.remove(place)
         self.free.append(place)
         self.gate.look()
 
-    def _choose(self) -> int | Later:
+    def _choose(self, _item: None) -> int | Later:
         self.looks += 1
         if now() < self.opens_at:
             return Later(self.opens_at)
@@ -42,17 +42,17 @@ class Places:
 @virtual
 async def test_a_free_place_is_taken_at_once() -> None:
     places = Places(2)
-    assert [await places.gate.enter(), await places.gate.enter()] == [0, 1]
+    assert [await places.gate.enter(None), await places.gate.enter(None)] == [0, 1]
 
 
 @virtual
 async def test_callers_are_served_in_the_order_they_came() -> None:
     places = Places(1)
-    held = await places.gate.enter()
+    held = await places.gate.enter(None)
     served: list[int] = []
 
     async def call(nth: int) -> None:
-        place = await places.gate.enter()
+        place = await places.gate.enter(None)
         served.append(nth)
         places.leave(place)
 
@@ -69,21 +69,21 @@ async def test_a_place_that_time_alone_makes_is_found_at_that_instant() -> None:
     places = Places(1)
     places.opens_at = now() + 3600
     began = now()
-    await places.gate.enter()
+    await places.gate.enter(None)
     assert now() - began == pytest.approx(3600, abs=0.01)
     assert places.looks < 5
 
 
 def test_a_place_that_never_comes_is_waited_for_without_spinning() -> None:
     with pytest.raises(StuckError):
-        run(Places(0).gate.enter())
+        run(Places(0).gate.enter(None))
 
 
 @virtual
 async def test_a_caller_cancelled_while_it_waits_leaves_the_queue() -> None:
     places = Places(1)
-    held = await places.gate.enter()
-    first, second = (asyncio.create_task(places.gate.enter()) for _ in range(2))
+    held = await places.gate.enter(None)
+    first, second = (asyncio.create_task(places.gate.enter(None)) for _ in range(2))
     await settle()
     first.cancel()
     await settle()
@@ -96,8 +96,8 @@ async def test_a_caller_cancelled_while_it_waits_leaves_the_queue() -> None:
 @virtual
 async def test_a_caller_cancelled_in_the_moment_it_is_served_gives_its_place_back() -> None:
     places = Places(1)
-    held = await places.gate.enter()
-    first, second = (asyncio.create_task(places.gate.enter()) for _ in range(2))
+    held = await places.gate.enter(None)
+    first, second = (asyncio.create_task(places.gate.enter(None)) for _ in range(2))
     await settle()
     places.leave(held)
     first.cancel()
@@ -110,8 +110,8 @@ async def test_a_caller_cancelled_in_the_moment_it_is_served_gives_its_place_bac
 @virtual
 async def test_a_place_freed_in_the_moment_a_caller_is_cancelled_goes_to_the_next() -> None:
     places = Places(1)
-    held = await places.gate.enter()
-    first, second = (asyncio.create_task(places.gate.enter()) for _ in range(2))
+    held = await places.gate.enter(None)
+    first, second = (asyncio.create_task(places.gate.enter(None)) for _ in range(2))
     await settle()
     first.cancel()
     places.leave(held)
@@ -134,7 +134,7 @@ async def _exercise(steps: list[tuple[str, int]], count: int) -> None:
     tasks: list[asyncio.Task[int]] = []
     for step, nth in steps:
         if step == "enter":
-            tasks.append(asyncio.create_task(places.gate.enter()))
+            tasks.append(asyncio.create_task(places.gate.enter(None)))
         elif step == "leave" and places.taken:
             _leave_held(places, tasks)
         elif step == "cancel" and tasks:

@@ -125,8 +125,12 @@ def test_a_reserve_that_was_not_used_comes_back_and_an_excess_is_owed() -> None:
 
 def test_a_server_that_counts_what_was_reserved_gets_nothing_credited_for_a_while() -> None:
     share = Share(rate=100)
-    share.suspect(0.0)
-    share.suspect(0.0)
+    share.suspect(0.0, 0.1)
+    share.suspect(0.05, 0.1)
+    share.settle(0.1, reserved=100, used=0)
+    assert share.credit == pytest.approx(50, abs=0.2)
+    share.suspect(0.2, 0.3)
+    assert share.credit == 0
     share.settle(1.0, reserved=100, used=0)
     assert share.credit == pytest.approx(0, abs=0.2)
     share.settle(1300.0, reserved=100, used=0)

@@ -1,0 +1,59 @@
+"""How many tokens a call will take, before it is made: learned from what the endpoint reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Until the endpoint has reported anything: about right for most tokenizers and scripts, in bytes of UTF-8.
+_BYTES_A_TOKEN = 4.0
+_COMPLETION_TOKENS = 256.0
+_SMOOTHING = 0.05
+# A reserve above the mean, so that few calls exceed theirs.
+_SAFETY = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What is known of a call beforehand: bytes of its messages, and the most tokens it allows the answer."""
+
+    prompt_bytes: int
+    most_completion: int | None = None
+
+    @staticmethod
+    def of(messages: tuple[Mapping[str, Any], ...], params: Mapping[str, Any]) -> Size:
+        """Measure one request."""
+        most = params.get("max_completion_tokens", params.get("max_tokens"))
+        bounded = most if isinstance(most, int) and not isinstance(most, bool) and most >= 0 else None
+        return Size(sum(len(str(message.get("content", "")).encode()) for message in messages), bounded)
+
+
+@dataclass(slots=True)
+class Estimate:
+    """What calls of one endpoint take, as learned so far."""
+
+    bytes_a_token: float = _BYTES_A_TOKEN
+    completion: float = _COMPLETION_TOKENS
+    _learned: bool = False
+
+    def prompt_tokens(self, size: Size) -> int:
+        """Tokens of the prompt."""
+        return 1 + round(size.prompt_bytes / self.bytes_a_token)
+
+    def completion_tokens(self, size: Size) -> int:
+        """Tokens of the answer: the most that is allowed, else somewhat more than usual."""
+        return round(self.completion * _SAFETY) if size.most_completion is None else size.most_completion
+
+    def tokens(self, size: Size) -> int:
+        """All tokens of a call."""
+        return self.prompt_tokens(size) + self.completion_tokens(size)
+
+    def learn(self, size: Size, prompt_tokens: int | None, completion_tokens: int | None) -> None:
+        """Take in what an answer reports; unknown counts teach nothing."""
+        share = _SMOOTHING if self._learned else 1.0
+        if prompt_tokens and size.prompt_bytes:
+            self.bytes_a_token += share * (size.prompt_bytes / prompt_tokens - self.bytes_a_token)
+            self._learned = True
+        if completion_tokens is not None:
+            self.completion += share * (completion_tokens - self.completion)

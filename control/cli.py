@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn, TypeVar
 import typer
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
+from control.dead_letters.cli import app as dead_letters
 from control.migrate import migrate as run_migrations
 from control.migrate import problem
 from control.topics import KafkaUnreachableError, TopicRefusedError, make_topics
@@ -27,6 +28,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     epilog="Exit codes: 0 done, 1 failed, 2 wrong settings, 3 stopped on purpose, 4 a service cannot be reached.",
 )
+
+app.add_typer(dead_letters, name="dead-letters")
 
 
 class Document(StrEnum):

@@ -19,6 +19,7 @@ import psycopg
 from bench.rig import LATENCY_MS, PROMPT_CHARS, Figure, Rig, Stretch, measure_worker, median, reference, rig
 from schemas.message import Prompt
 from schemas.settings import DatabaseSettings
+from schemas.statuses import Billed
 from tests.fleet import Fleet, prompts
 from worker.core.claims import Claim
 from worker.core.offsets import Ticket
@@ -115,25 +116,32 @@ async def _store_round(rig: Rig) -> tuple[float, float, float, float]:
 
 
 def _work(job: str, number: int) -> Work:
-    prompt = Prompt(job, f"r-{number}", ({"role": "user", "content": "p" * PROMPT_CHARS},), "f" * 64, run="bench")
+    content = f"{number} ".ljust(PROMPT_CHARS, "p")
+    prompt = Prompt(job, f"r-{number}", ({"role": "user", "content": content},), f"{number:064x}", run="bench")
     record = Record("t", 0, number, None, None, timestamp=datetime.now(UTC), log="t/0")
     return Work(prompt, record, [Ticket(("t", 0), number, 1)], "simulated")
 
 
-_OUTCOME = Outcome(Kind.ANSWERED, answer=Answer("a" * PROMPT_CHARS, "stop", "simulated", 250, 260), status=200)
+def _outcome(number: int) -> Outcome:
+    """An answer like no other, so that nothing of a batch is the same but what would be."""
+    text = f"{number} ".ljust(PROMPT_CHARS, "a")
+    answer = Answer(text, "stop", "simulated", 250 + number % 7, 260 + number % 11)
+    return Outcome(Kind.ANSWERED, billed=Billed.YES, answer=answer, status=200)
 
 
-def _call() -> Call:
+def _call(number: int) -> Call:
     now = datetime.now(UTC)
-    return Call(1, "simulated", "127.0.0.1", now, now, 100)
+    return Call(1, "simulated", "127.0.0.1", now, now, 100 + number % 13)
 
 
 def _row(work: Work, claim: Claim) -> FinishedRow:
-    return ended(work.prompt, claim, _call(), _OUTCOME, reason=None, retries=0)
+    number = work.record.offset
+    return ended(work.prompt, claim, _call(number), _outcome(number), reason=None, retries=0)
 
 
 def _line(work: Work, claim: Claim) -> AttemptRow:
-    return ledger_line(work.prompt, claim, _call(), _OUTCOME)
+    number = work.record.offset
+    return ledger_line(work.prompt, claim, _call(number), _outcome(number))
 
 
 def _delays(made: Fleet, messages: int) -> Iterator[float]:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +120,7 @@ class Fleet:
     def publish(self, messages: Iterable[Mapping[str, Any]], topic: str | None = None) -> int:
         """Publish messages, each keyed by its id; returns how many were acknowledged."""
         acknowledged: list[None] = []
-        config = {"bootstrap.servers": self.kafka, "enable.idempotence": True, "partitioner": PARTITIONER}
-        producer = Producer(config)
+        producer = self._producer
         for message in messages:
             value = json.dumps({"job": self.job, **message}, ensure_ascii=False)
             producer.produce(
@@ -132,6 +132,11 @@ class Fleet:
             producer.poll(0)
         assert producer.flush(60) == 0
         return len(acknowledged)
+
+    @cached_property
+    def _producer(self) -> Producer:
+        """One for the fleet's life: each new one asks the broker for an identity first."""
+        return Producer({"bootstrap.servers": self.kafka, "enable.idempotence": True, "partitioner": PARTITIONER})
 
     def publish_raw(self, key: bytes | None, value: bytes | None) -> None:
         """Publish bytes as they are."""

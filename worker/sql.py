@@ -1,15 +1,69 @@
-"""Every statement the worker sends to Postgres. Arrays travel in binary: one round trip a batch."""
+"""Every statement the worker sends to Postgres. Batches travel in binary, one round trip each.
+
+A name in braces stands for a batch as `worker.relation` writes it; here are the columns of each, the key that always
+differs first.
+"""
 
 from __future__ import annotations
+
+INCOMING = {
+    "id": "text",
+    "job": "text",
+    "run": "text",
+    "fingerprint": "text",
+    "log": "text",
+    "log_offset": "bigint",
+    "published_at": "timestamptz",
+    "model": "text",
+    "prompt_length": "bigint",
+}
+ENDED = {
+    "id": "text",
+    "job": "text",
+    "fence": "bigint",
+    "status": "text",
+    "reason": "text",
+    "result": "text",
+    "result_json": "text",
+    "sanitised": "boolean",
+    "finish_reason": "text",
+    "prompt_tokens": "bigint",
+    "completion_tokens": "bigint",
+    "latency_ms": "bigint",
+    "result_length": "bigint",
+    "retry_count": "bigint",
+    "error_msg": "text",
+    "model": "text",
+    "model_answered": "text",
+    "endpoint": "text",
+    "cost_usd": "numeric",
+}
+CALLS = {
+    "id": "text",
+    "job": "text",
+    "attempt": "bigint",
+    "claimed_at": "timestamptz",
+    "run": "text",
+    "outcome": "text",
+    "http_status": "bigint",
+    "billed": "text",
+    "prompt_tokens": "bigint",
+    "completion_tokens": "bigint",
+    "latency_ms": "bigint",
+    "cost_usd": "numeric",
+    "model": "text",
+    "endpoint": "text",
+    "started_at": "timestamptz",
+    "finished_at": "timestamptz",
+    "detail": "text",
+}
 
 # One statement decides what a poll brought. Rows are locked in key order, so that two workers cannot deadlock; a row
 # that another worker inserts at the same instant keeps its fence and is told as `live`. Whether a message is an older
 # or a newer version of its row is the offset's word within one log, the publishing time's between two.
 CLAIM = """
 WITH incoming AS (
-    SELECT * FROM unnest(%(job)b::text[], %(id)b::text[], %(run)b::text[], %(fingerprint)b::text[], %(log)b::text[],
-        %(log_offset)b::bigint[], %(published_at)b::timestamptz[], %(model)b::text[], %(prompt_length)b::bigint[])
-        AS i(job, id, run, fingerprint, log, log_offset, published_at, model, prompt_length)
+    {incoming}
 ), held AS MATERIALIZED (
     SELECT r.* FROM headrace.results r JOIN incoming i ON r.job = i.job AND r.id = i.id
     ORDER BY r.job, r.id FOR UPDATE OF r
@@ -61,11 +115,17 @@ WITH incoming AS (
     WHERE r.fence = excluded.fence - 1
     RETURNING r.job, r.id, r.fence, r.claimed_at
 )
-SELECT j.job, j.id,
-    CASE WHEN j.verdict IN ('done', 'superseded', 'held') OR c.id IS NOT NULL THEN j.verdict ELSE 'live' END,
-    coalesce(c.fence, j.fence, 0), coalesce(c.claimed_at, j.held_claim),
-    CASE WHEN j.held_status = 'claimed' AND c.id IS NOT NULL THEN j.owner END, j.held_claim, j.held_run, j.held_model
-FROM judged j LEFT JOIN claimed c ON c.job = j.job AND c.id = j.id
+SELECT a.nth, a.verdict, a.fence, a.claimed_at, a.owner,
+    CASE WHEN a.owner IS NOT NULL THEN a.held_claim END, CASE WHEN a.owner IS NOT NULL THEN a.held_run END,
+    CASE WHEN a.owner IS NOT NULL THEN a.held_model END
+FROM (
+    SELECT j.nth, j.held_claim, j.held_run, j.held_model,
+        CASE WHEN j.verdict IN ('done', 'superseded', 'held') OR c.id IS NOT NULL THEN j.verdict ELSE 'live' END
+            AS verdict,
+        coalesce(c.fence, j.fence, 0) AS fence, coalesce(c.claimed_at, j.held_claim) AS claimed_at,
+        CASE WHEN j.held_status = 'claimed' AND c.id IS NOT NULL THEN j.owner END AS owner
+    FROM judged j LEFT JOIN claimed c ON c.job = j.job AND c.id = j.id
+) a
 """
 
 # In the transaction of the claim: a call that a former owner may have made and nobody has seen the end of. It has the
@@ -94,14 +154,7 @@ GROUP BY a.job, a.id
 # here and below, as a claim locks them: an UPDATE alone locks them in whatever order its plan joins.
 FINISH = """
 WITH ended AS (
-    SELECT * FROM unnest(%(job)b::text[], %(id)b::text[], %(fence)b::bigint[], %(status)b::text[], %(reason)b::text[],
-        %(result)b::text[], %(result_json)b::text[], %(sanitised)b::boolean[], %(finish_reason)b::text[],
-        %(prompt_tokens)b::bigint[], %(completion_tokens)b::bigint[], %(latency_ms)b::bigint[],
-        %(result_length)b::bigint[], %(retry_count)b::bigint[], %(error_msg)b::text[], %(model)b::text[],
-        %(model_answered)b::text[], %(endpoint)b::text[], %(cost_usd)b::numeric[]) WITH ORDINALITY
-        AS e(job, id, fence, status, reason, result, result_json, sanitised, finish_reason, prompt_tokens,
-            completion_tokens, latency_ms, result_length, retry_count, error_msg, model, model_answered, endpoint,
-            cost_usd, nth)
+    {ended}
 ), locked AS MATERIALIZED (
     SELECT r.job, r.id, e.nth FROM ended e JOIN headrace.results r ON r.job = e.job AND r.id = e.id
     WHERE r.fence = e.fence AND r.status = 'claimed' ORDER BY r.job, r.id FOR NO KEY UPDATE OF r
@@ -122,13 +175,7 @@ WITH ended AS (
     SELECT c.job, c.id, c.attempt, c.claimed_at, c.run, c.outcome, c.http_status, c.billed, c.prompt_tokens,
         c.completion_tokens, c.latency_ms, c.cost_usd, c.model, c.endpoint, %(worker)s, c.started_at, c.finished_at,
         c.detail
-    FROM unnest(%(a_job)b::text[], %(a_id)b::text[], %(a_attempt)b::bigint[], %(a_claimed_at)b::timestamptz[],
-        %(a_run)b::text[], %(a_outcome)b::text[], %(a_http_status)b::bigint[], %(a_billed)b::text[],
-        %(a_prompt_tokens)b::bigint[], %(a_completion_tokens)b::bigint[], %(a_latency_ms)b::bigint[],
-        %(a_cost_usd)b::numeric[], %(a_model)b::text[], %(a_endpoint)b::text[], %(a_started_at)b::timestamptz[],
-        %(a_finished_at)b::timestamptz[], %(a_detail)b::text[])
-        AS c(job, id, attempt, claimed_at, run, outcome, http_status, billed, prompt_tokens, completion_tokens,
-            latency_ms, cost_usd, model, endpoint, started_at, finished_at, detail)
+    FROM ({calls}) AS c
     ON CONFLICT (job, id, attempt, claimed_at) DO UPDATE SET
         outcome = excluded.outcome, http_status = excluded.http_status, billed = excluded.billed,
         prompt_tokens = excluded.prompt_tokens, completion_tokens = excluded.completion_tokens,

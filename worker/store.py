@@ -21,6 +21,7 @@ from worker.core.claims import Claim, Verdict
 from worker.core.rows import AttemptRow, FinishedRow
 from worker.errors import SchemaMissingError, StoreRefusedError, StoreUnavailableError
 from worker.ports import Work
+from worker.relation import parameters, relation
 
 log = logging.getLogger(__name__)
 
@@ -34,16 +35,9 @@ _POOL_WAIT_SECONDS = 5.0
 _STATEMENT_SECONDS = 20
 _CONNECT_SECONDS = 5
 
-_ROW_COLUMNS = (
-    "job id fence status reason result sanitised finish_reason prompt_tokens completion_tokens latency_ms "
-    "result_length retry_count error_msg model model_answered endpoint cost_usd"
-).split()
-_ATTEMPT_COLUMNS = (
-    "job id attempt claimed_at run outcome http_status billed prompt_tokens completion_tokens latency_ms cost_usd "
-    "model endpoint started_at finished_at detail"
-).split()
-_KEY_COLUMNS = ("job", "id")
-_LOST_COLUMNS = ("job", "id", "owner", "held_claim", "held_run", "held_model")
+_ROW_COLUMNS = [name for name in sql.ENDED if name != "result_json"]
+_ATTEMPT_COLUMNS = list(sql.CALLS)
+_LOST_COLUMNS = ("owner", "held_claim", "held_run", "held_model")
 # A new row has had no calls, and one that is not asked needs no number for its next.
 _WITHOUT_CALLS = frozenset({Verdict.NEW, Verdict.DONE, Verdict.SUPERSEDED, Verdict.LIVE, Verdict.CRASHED})
 # The server understood the statement and its values and will refuse them each time.
@@ -90,17 +84,18 @@ class PostgresStore:
 
     async def claim(self, works: Sequence[Work]) -> list[Claim]:
         """Claim in one transaction; answers in the order of `works`."""
-        found = await self._use(lambda connection: self._claim(connection, works))
-        return [found[work.key] for work in works]
+        return await self._use(lambda connection: self._claim(connection, works))
 
     async def finish(self, rows: Sequence[FinishedRow], attempts: Sequence[AttemptRow]) -> list[bool]:
         """Write ends and ledger lines in one transaction; False where another claim has come between."""
-        values = _columns(rows, _ROW_COLUMNS) | _columns(attempts, _ATTEMPT_COLUMNS, "a_")
-        values["result_json"] = [_json(row.result_json) for row in rows]
-        values["worker"] = self._worker
-        stored = {nth for (nth,) in await self._rows(sql.FINISH, values)}
+        ends = _columns(rows, _ROW_COLUMNS) | {"result_json": [_json(row.result_json) for row in rows]}
+        calls = _columns(attempts, _ATTEMPT_COLUMNS)
+        statement = sql.FINISH.format(ended=relation(sql.ENDED, ends), calls=relation(sql.CALLS, calls, "a_"))
+        values = parameters(sql.ENDED, ends) | parameters(sql.CALLS, calls, "a_") | {"worker": self._worker}
+        stored = {nth for (nth,) in await self._rows(statement, values)}
         if len(stored) < len(rows):
-            stored |= {nth for (nth,) in await self._rows(sql.ALREADY, values)}
+            keys = {name: ends[name] for name in ("job", "id", "fence")}
+            stored |= {nth for (nth,) in await self._rows(sql.ALREADY, keys)}
         return [nth in stored for nth in range(1, len(rows) + 1)]
 
     async def renew(self, works: Sequence[Work]) -> list[bool]:
@@ -116,32 +111,20 @@ class PostgresStore:
         """Run one of the fleet's statements; raises `StoreUnavailableError` or `StoreRefusedError`."""
         return await self._rows(statement, values)
 
-    def _claim_values(self, works: Sequence[Work]) -> dict[str, Any]:
-        prompts = [work.prompt for work in works]
-        return {
-            "job": [prompt.job for prompt in prompts],
-            "id": [prompt.id for prompt in prompts],
-            "run": [prompt.run for prompt in prompts],
-            "fingerprint": [prompt.fingerprint for prompt in prompts],
-            "log": [work.record.log for work in works],
-            "log_offset": [work.record.offset for work in works],
-            "published_at": [work.published_at for work in works],
-            "model": [work.alias for work in works],
-            "prompt_length": [prompt.length for prompt in prompts],
-            "worker": self._worker,
-            "lease": LEASE_SECONDS,
-            "max_starts": MAX_STARTS,
-        }
-
-    async def _claim(self, connection: Connection, works: Sequence[Work]) -> dict[tuple[str, str], Claim]:
+    async def _claim(self, connection: Connection, works: Sequence[Work]) -> list[Claim]:
+        incoming = _incoming(works)
+        statement = sql.CLAIM.format(incoming=relation(sql.INCOMING, incoming))
+        limits = {"worker": self._worker, "lease": LEASE_SECONDS, "max_starts": MAX_STARTS}
         async with connection.transaction():
-            judged = [_Judged(*row) for row in await _execute(connection, sql.CLAIM, self._claim_values(works))]
-            if lost := [row for row in judged if row.owner is not None]:
-                await _execute(connection, sql.LOST, _columns(lost, _LOST_COLUMNS))
-            known = [row for row in judged if row.verdict not in _WITHOUT_CALLS]
-            numbers = await _execute(connection, sql.NUMBERS, _columns(known, _KEY_COLUMNS)) if known else []
+            found = await _execute(connection, statement, parameters(sql.INCOMING, incoming) | limits)
+            # In the order of `works`, which the statement counts from 1.
+            judged = [_Judged(*row) for row in sorted(found)]
+            if any(row.owner is not None for row in judged):
+                await _execute(connection, sql.LOST, _lost(works, judged))
+            known = [work for work, row in zip(works, judged, strict=True) if row.verdict not in _WITHOUT_CALLS]
+            numbers = await _execute(connection, sql.NUMBERS, _keys(known)) if known else []
         calls = {(job, id_): number for job, id_, number in numbers}
-        return {(row.job, row.id): row.claim(calls.get((row.job, row.id), 0)) for row in judged}
+        return [row.claim(calls.get(work.key, 0)) for work, row in zip(works, judged, strict=True)]
 
     async def _rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         return await self._use(lambda connection: _execute(connection, statement, values))
@@ -163,8 +146,7 @@ class PostgresStore:
 class _Judged(NamedTuple):
     """One line of what CLAIM answers; `owner` is set when its former owner's call was lost."""
 
-    job: str
-    id: str
+    nth: int
     verdict: str
     fence: int
     claimed_at: datetime | None
@@ -182,10 +164,34 @@ async def _execute(connection: Connection, statement: str, values: Mapping[str, 
     return await cursor.fetchall() if cursor.description else []
 
 
-def _columns(rows: Iterable[object], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
+def _incoming(works: Sequence[Work]) -> dict[str, list[Any]]:
+    prompts = [work.prompt for work in works]
+    return {
+        "id": [prompt.id for prompt in prompts],
+        "job": [prompt.job for prompt in prompts],
+        "run": [prompt.run for prompt in prompts],
+        "fingerprint": [prompt.fingerprint for prompt in prompts],
+        "log": [work.record.log for work in works],
+        "log_offset": [work.record.offset for work in works],
+        "published_at": [work.published_at for work in works],
+        "model": [work.alias for work in works],
+        "prompt_length": [prompt.length for prompt in prompts],
+    }
+
+
+def _keys(works: Sequence[Work]) -> dict[str, list[Any]]:
+    return {"job": [work.prompt.job for work in works], "id": [work.prompt.id for work in works]}
+
+
+def _lost(works: Sequence[Work], judged: Sequence[_Judged]) -> dict[str, list[Any]]:
+    lost = [(work, row) for work, row in zip(works, judged, strict=True) if row.owner is not None]
+    return _keys([work for work, _ in lost]) | _columns([row for _, row in lost], _LOST_COLUMNS)
+
+
+def _columns(rows: Iterable[object], names: Sequence[str]) -> dict[str, list[Any]]:
     table = list(map(attrgetter(*names), rows))
     columns = zip(*table, strict=True) if table else ([] for _ in names)
-    return {prefix + name: list(column) for name, column in zip(names, columns, strict=True)}
+    return {name: list(column) for name, column in zip(names, columns, strict=True)}
 
 
 def _fences(works: Sequence[Work]) -> dict[str, Any]:

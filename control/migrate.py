@@ -10,8 +10,8 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
 import schemas.migrations
+from schemas.database import SCHEMA
 from schemas.settings import DatabaseSettings
-from schemas.tables import SCHEMA
 
 # One lock for all migrations of a database; the number is arbitrary and only ours.
 _LOCK = 0x48656164

@@ -21,16 +21,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import UserDefinedType
 
+from schemas.database import SCHEMA
 from schemas.statuses import Billed, JobState, LetterKind, PausedFor, Reason, Status, Unit
-
-SCHEMA = "headrace"
-# The newest migration: what a worker needs to find.
-REVISION = "0003"
-# How long a claim holds without being renewed, on the database's clock, and how often its owner renews it.
-LEASE_SECONDS = 60
-RENEW_SECONDS = 20
-# A message whose third owner died is not started a fourth time.
-MAX_STARTS = 3
 
 
 class XID8(UserDefinedType[int]):

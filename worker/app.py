@@ -13,8 +13,8 @@ from collections.abc import Coroutine, Mapping
 import httpx
 
 from schemas import kafka
+from schemas.database import RENEW_SECONDS
 from schemas.statuses import ExitCode
-from schemas.tables import RENEW_SECONDS
 from worker.asking import Asker
 from worker.beacon import Beacon
 from worker.consumer import KafkaSource

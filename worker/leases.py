@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from schemas.tables import LEASE_SECONDS, RENEW_SECONDS
+from schemas.database import LEASE_SECONDS, RENEW_SECONDS
 from worker.errors import StoreRefusedError, StoreUnavailableError
 from worker.ports import Store, Work
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from schemas.tables import REVISION
+from schemas.database import REVISION
 from worker.errors import StopAskedError, StoreUnavailableError, WrongSettingsError
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from schemas.database import LEASE_SECONDS, MAX_STARTS
 from schemas.settings import DatabaseSettings
-from schemas.tables import LEASE_SECONDS, MAX_STARTS
 from worker import sql
 from worker.core.claims import Claim, Verdict
 from worker.core.rows import AttemptRow, FinishedRow

@@ -13,8 +13,8 @@ from control.dead_letters import statements
 from control.dead_letters.decisions import Standing
 from control.dead_letters.filters import Filters
 from control.dead_letters.links import Key, Link
+from schemas.database import REVISION
 from schemas.settings import DatabaseSettings
-from schemas.tables import REVISION
 
 _CONNECT_SECONDS = 10
 _ROWS_AT_ONCE = 500

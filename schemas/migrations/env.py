@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
-from schemas.tables import SCHEMA, metadata
+from schemas.database import SCHEMA
+from schemas.tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

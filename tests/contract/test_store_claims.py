@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from schemas.database import LEASE_SECONDS
 from schemas.statuses import Reason, Status
-from schemas.tables import LEASE_SECONDS
 from tests.contract.stores import StoreHarness, in_utc
 from tests.fakes.samples import called, finished, work
 from worker.core.claims import Claim, Verdict

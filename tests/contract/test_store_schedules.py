@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from schemas.tables import MAX_STARTS
+from schemas.database import MAX_STARTS
 from tests.contract.stores import FakeHarness, PostgresHarness, StoreHarness
 from tests.fakes.samples import called, finished, work
 from worker.core.claims import Verdict

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
-from schemas.tables import RENEW_SECONDS
+from schemas.database import RENEW_SECONDS
 from tests.fakes.dead_letters import FakeDeadLetters
 from tests.fakes.endpoint import FakeEndpoint
 from tests.fakes.source import FakeSource

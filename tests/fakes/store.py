@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
+from schemas.database import LEASE_SECONDS, MAX_STARTS
 from schemas.statuses import Billed, Reason, Status
-from schemas.tables import LEASE_SECONDS, MAX_STARTS
 from worker.core.claims import Claim, Verdict
 from worker.core.rows import AttemptRow, FinishedRow
 from worker.ports import Work

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from control.migrate import migrate
+from schemas.database import REVISION
 from schemas.settings import DatabaseSettings
-from schemas.tables import REVISION
 from tests.fakes.samples import called, finished, work
 from tests.services import PostgresService
 from worker.core.claims import Verdict

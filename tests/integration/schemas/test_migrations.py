@@ -21,8 +21,9 @@ from sqlalchemy.pool import NullPool
 
 import schemas.migrations
 from control.migrate import migrate
+from schemas.database import REVISION, SCHEMA
 from schemas.settings import DatabaseSettings
-from schemas.tables import REVISION, SCHEMA, metadata
+from schemas.tables import metadata
 from tests.services import PostgresService
 
 pytestmark = pytest.mark.integration

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas import tables, topics
+from schemas import database, tables, topics
 from schemas.statuses import Billed, DeadLetter, ExitCode, JobState, LetterKind, PausedFor, Reason, Status, Unit
 
 
@@ -34,7 +34,7 @@ def test_exit_codes() -> None:
 
 
 def test_the_lease_is_renewed_thrice_in_its_time_and_a_message_starts_three_times() -> None:
-    assert (tables.LEASE_SECONDS, tables.RENEW_SECONDS, tables.MAX_STARTS) == (60, 20, 3)
+    assert (database.LEASE_SECONDS, database.RENEW_SECONDS, database.MAX_STARTS) == (60, 20, 3)
 
 
 def test_the_tables_hold_the_columns_that_are_promised() -> None:

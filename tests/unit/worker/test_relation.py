@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from worker.relation import parameters, relation
 
 TYPES = {"id": "text", "job": "text", "n": "bigint"}
 
 
 def test_what_is_the_same_for_all_travels_once() -> None:
-    columns = {"id": ["a", "b"], "job": ["j", "j"], "n": [1, 2]}
+    columns: Mapping[str, Sequence[Any]] = {"id": ["a", "b"], "job": ["j", "j"], "n": [1, 2]}
     assert relation(TYPES, columns) == (
         "SELECT u.*, %(job)b::text AS job FROM unnest(%(id)b::text[], %(n)b::bigint[])"
         " WITH ORDINALITY AS u(id, n, nth)"

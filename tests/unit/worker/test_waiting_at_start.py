@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from schemas.tables import REVISION
+from schemas.database import REVISION
 from tests.fakes.virtual_time import now, virtual
 from worker.errors import StopAskedError, StoreUnavailableError, WrongSettingsError
 from worker.startup import wait_for_database, wait_for_kafka

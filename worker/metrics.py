@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -30,22 +31,22 @@ class Metrics:
 
     def message(self, outcome: str, job: str) -> None:
         """Count an ended message."""
-        self._messages.labels(outcome).inc()
+        self._messages_of(outcome).inc()
         if outcome == "duplicate":
             self._deduplicated.inc()
 
     def call(self, alias: str, endpoint: str, outcome: Outcome, seconds: float) -> None:
         """Count an ended call, its time, tokens and cost."""
-        self._calls.labels(alias, endpoint, outcome.kind).inc()
-        self._call_seconds.labels(alias, endpoint).observe(seconds)
+        self._calls_of(alias, endpoint, outcome.kind).inc()
+        self._seconds_of(alias, endpoint).observe(seconds)
         if outcome.billed is Billed.MAYBE:
             self._maybe.inc()
         answer = outcome.answer
         if answer is None:
             return
-        self._tokens.labels(alias, "prompt").inc(answer.prompt_tokens or 0)
-        self._tokens.labels(alias, "completion").inc(answer.completion_tokens or 0)
-        self._cost.labels(alias).inc(float(cost(answer, self._prices[alias, endpoint]) or 0))
+        self._tokens_of(alias, "prompt").inc(answer.prompt_tokens or 0)
+        self._tokens_of(alias, "completion").inc(answer.completion_tokens or 0)
+        self._cost_of(alias).inc(float(cost(answer, self._prices[alias, endpoint]) or 0))
 
     def lost_call(self) -> None:
         """Count a call that another owner may have made before it died."""
@@ -107,6 +108,7 @@ class Metrics:
             "headrace_store_write_seconds", "Time of one batch", buckets=_STORE_SECONDS, registry=registry
         )
         self._open = Gauge("headrace_open_prompts", "Prompts in hand", registry=registry)
+        self._messages_of = cache(self._messages.labels)
         for outcome in _MESSAGE_OUTCOMES:
             self._messages.labels(outcome)
         for letter in DeadLetter:
@@ -126,6 +128,9 @@ class Metrics:
         self._rate_limited = Counter(
             "headrace_rate_limited_seconds", "Seconds that servers asked to wait", ["endpoint"], registry=registry
         )
+        # A look-up by labels takes a lock and checks the names each time; the sets are closed and small.
+        self._calls_of, self._seconds_of = cache(self._calls.labels), cache(self._call_seconds.labels)
+        self._tokens_of, self._cost_of = cache(self._tokens.labels), cache(self._cost.labels)
         for upstream in upstreams.all:
             self._start_at_zero(upstream)
 

@@ -12,7 +12,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One replay of a letter; `status` is that of its row now. Without `acknowledged_at` nobody knows if it left."""
+    """One replay of a letter; `status` is its row's since. Without `acknowledged_at` nobody knows if it left."""
 
     ancestor_log: str
     ancestor_offset: int

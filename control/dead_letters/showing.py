@@ -12,6 +12,7 @@ from control.dead_letters import terminal
 from control.dead_letters.letters import Letter, Raw
 from control.dead_letters.links import Link
 from control.dead_letters.listing import fields, replay_fields
+from schemas.statuses import Status
 
 # Columns that hold what was answered, or what a server said, which may quote what was asked.
 PAYLOAD_COLUMNS = frozenset({"result", "result_json", "detail"})
@@ -38,6 +39,7 @@ def as_fields(facts: Facts, *, payload: bool) -> dict[str, Any]:
         found["key"] = _text(facts.letter.raw.key)
         found["bytes"] = facts.letter.size
     if facts.row is not None:
+        found["kind"] = facts.letter.kind if facts.row["status"] == Status.FAILED else None
         found["row"] = _without(facts.row, payload)
         found["calls"] = [_without(call, payload) for call in facts.calls]
     found["replays"] = [replay_fields(link) for link in facts.line]
@@ -51,7 +53,7 @@ def show(console: Console, facts: Facts, *, payload: bool) -> None:
     found = as_fields(facts, payload=payload)
     headers, row, calls, replays = (found.pop(name, None) for name in ("headers", "row", "calls", "replays"))
     text = found.pop("payload", None)
-    terminal.pairs(console, f"{facts.letter.kind} {facts.letter.ref}", found)
+    terminal.pairs(console, f"{found.pop('kind') or (facts.row and facts.row['status'])} {facts.letter.ref}", found)
     if headers is not None:
         terminal.pairs(console, "headers", dict(_numbered(headers)))
     if row is not None:

@@ -34,9 +34,11 @@ FROM unnest(%(job)s::text[], %(id)s::text[]) AS t(job, id)
 JOIN headrace.results r ON r.job = t.job AND r.id = t.id
 """
 
+# A row that still stands where its replay found it has not been asked again yet.
 _LINK = """
 SELECT l.ancestor_log, l.ancestor_offset, l.run, l.ancestor, l.root, l.kind, l.reason, l.job, l.id, l.topic,
-    l.partition, l.log, l.log_offset, l.replayed_at, l.acknowledged_at, r.status
+    l.partition, l.log, l.log_offset, l.replayed_at, l.acknowledged_at,
+    CASE WHEN (r.log, r.log_offset) IS DISTINCT FROM (l.ancestor_log, l.ancestor_offset) THEN r.status END AS status
 FROM headrace.replays l LEFT JOIN headrace.results r ON r.job = l.job AND r.id = l.id
 """
 LINKS = (

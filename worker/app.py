@@ -17,6 +17,7 @@ from schemas.database import RENEW_SECONDS
 from schemas.statuses import ExitCode
 from worker.asking import Asker
 from worker.beacon import Beacon
+from worker.circuits import Circuits
 from worker.consumer import KafkaSource
 from worker.core.batch import BatchRule
 from worker.core.limiter import Limiter
@@ -67,6 +68,7 @@ class App:
         self._leases = Leases(self._store, RENEW_SECONDS)
         self._loop = Loop(self._parts(), Bounds.of(fleet.max_in_flight))
         self._beacon = Beacon(self._store.ask, name, lambda: (self._upstreams.inside, self._loop.open))
+        self._circuits = Circuits(self._upstreams, self._store.ask, _jitter)
         self._quotas = Quotas(self._upstreams, self._store.ask, lambda: self._beacon.alive, _jitter)
         self._vitals = Vitals(self._source, self._upstreams)
         self._stop = asyncio.Event()
@@ -127,7 +129,7 @@ class App:
     def _keepers(self) -> list[Coroutine[None, None, None]]:
         """What goes on beside the main path."""
         leasing = [self._quotas.run(upstream) for upstream in self._upstreams.all]
-        return [self._writer.run(), self._leases.run(), self._beacon.run(), *leasing]
+        return [self._writer.run(), self._leases.run(), self._beacon.run(), self._circuits.run(), *leasing]
 
     def _parts(self) -> Parts:
         outage = self._settings.fleet.outage_hours * 3600

@@ -32,3 +32,38 @@ LEASED_UNTIL = """
 SELECT extract(epoch FROM next_at - clock_timestamp())::float8 FROM headrace.quotas
 WHERE endpoint = %(endpoint)s AND unit = %(unit)s
 """
+
+# Faults of the run are counted for the fleet: so many, each within a minute of the last, open the endpoint's circuit
+# for all. The answer says whether it is open now.
+FAULTS = """
+INSERT INTO headrace.circuits AS c (endpoint, faults, faulted_at, opened_at, reason, detail, probe_at, probe_seconds)
+VALUES (%(endpoint)s, %(faults)s, now(), CASE WHEN %(faults)s >= %(most)s THEN now() END, %(reason)s, %(detail)s,
+    now() + make_interval(secs => %(first_probe)s), %(first_probe)s)
+ON CONFLICT (endpoint) DO UPDATE SET
+    faults = CASE WHEN c.faulted_at > now() - make_interval(secs => %(window)s) THEN c.faults ELSE 0 END
+        + excluded.faults,
+    faulted_at = now(), reason = excluded.reason, detail = excluded.detail,
+    opened_at = coalesce(c.opened_at, CASE WHEN excluded.faults
+        + CASE WHEN c.faulted_at > now() - make_interval(secs => %(window)s) THEN c.faults ELSE 0 END >= %(most)s
+        THEN now() END),
+    probe_at = CASE WHEN c.opened_at IS NULL THEN excluded.probe_at ELSE c.probe_at END,
+    probe_seconds = CASE WHEN c.opened_at IS NULL THEN excluded.probe_seconds ELSE c.probe_seconds END
+RETURNING opened_at IS NOT NULL
+"""
+
+CLOSE = """
+UPDATE headrace.circuits SET opened_at = NULL, faults = 0 WHERE endpoint = %(endpoint)s AND opened_at IS NOT NULL
+"""
+
+# One probe of the fleet at a time: who moves its instant may make it. One that died with its worker is made by the
+# next.
+PROBE = """
+UPDATE headrace.circuits SET probe_at = now() + make_interval(secs => probe_seconds),
+    probe_seconds = least(2 * probe_seconds, %(slowest)s)
+WHERE endpoint = %(endpoint)s AND opened_at IS NOT NULL AND probe_at <= now()
+RETURNING true
+"""
+
+CIRCUITS = """
+SELECT endpoint, reason, detail FROM headrace.circuits WHERE opened_at IS NOT NULL
+"""

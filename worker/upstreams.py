@@ -37,6 +37,16 @@ class Upstream:
     account: str = ""
     circuit: Circuit = field(default_factory=Circuit)
     meter: Meter = field(default_factory=Meter)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def saw(self, outcome: Outcome, now: float, started: float, *, probed: bool) -> None:
+        """Let the circuit learn; what the fleet has to hear makes news."""
+        was_open = self.circuit.opened_for is not None
+        self.circuit.saw(outcome, now, started=started, probed=probed)
+        if was_open and self.circuit.opened_for is None:
+            self.limiter.restart()
+        if self.circuit.news:
+            self.news.set()
 
     @property
     def limit(self) -> int:
@@ -64,7 +74,7 @@ class Admission:
         """Let circuit and limit learn from the end of this call."""
         self.reported = True
         now, upstream = _now(), self.upstream
-        upstream.circuit.saw(outcome, now, probed=self.probe)
+        upstream.saw(outcome, now, self.started, probed=self.probe)
         upstream.limiter.sample(signal_of(outcome), started=self.started, now=now, in_flight=upstream.inside)
         upstream.meter.settle(outcome, self.size, self.taken, started=self.started, now=now)
         if wait := outcome.retry_after or upstream.limiter.rest:

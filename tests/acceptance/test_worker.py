@@ -13,7 +13,7 @@ import pytest
 from simulator.answers import answer
 from tests.fleet import Fleet, Worker, fleet, prompts, wait_for
 from tests.services import KafkaService, PostgresService
-from tests.simulated import Simulated, simulated
+from tests.simulated import Simulated, read_ledger, simulated
 
 pytestmark = pytest.mark.integration
 
@@ -176,6 +176,32 @@ def test_a_wrong_key_writes_nothing_off_and_a_new_key_file_needs_no_restart(
     assert world.statuses() == {("succeeded", None): 50}
     assert worker.get("/readyz")[0] == 200
     assert "sk-" not in worker.log.read_text()
+
+
+@pytest.mark.slow
+def test_a_key_revoked_under_a_fleet_costs_few_calls_and_no_row(
+    world: Fleet, endpoint: Simulated, tmp_path: Path
+) -> None:
+    key, ledger = tmp_path / "key", tmp_path / "calls.jsonl"
+    key.write_text("sk-old")
+    endpoint.stop()
+    endpoint.environ = {**endpoint.environ, "SIMULATOR_LEDGER": str(ledger)}
+    endpoint.start()
+    endpoint.set_script({"api_keys": ["sk-old"], "rules": []})
+    workers = world.start(4, LLM_API_KEY_FILE=str(key), MAX_IN_FLIGHT="8")
+    world.publish(prompts(600))
+    wait_for(lambda: endpoint.stats()["answers"] >= 100, 60)
+    endpoint.set_script({"api_keys": ["sk-new"], "rules": []})
+    wait_for(lambda: all("run_fault" in worker.get("/readyz")[1] for worker in workers), 10)
+    first = min(call["t_end"] for call in read_ledger(ledger) if call["status"] == 401)
+    time.sleep(20)
+    # Those that were under way when the first fault came back cannot be called off.
+    further = [call for call in read_ledger(ledger) if call["status"] == 401 and call["t_start"] > first + 0.2]
+    assert len(further) <= 5 + 1
+    assert not world.rows("results", "status = 'failed'")
+    key.write_text("sk-new")
+    world.wait_until_ended(600)
+    assert world.statuses() == {("succeeded", None): 600}
 
 
 def test_an_endpoint_that_answers_nobody_costs_no_row_its_attempts(world: Fleet, endpoint: Simulated) -> None:

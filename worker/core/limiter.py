@@ -72,6 +72,11 @@ class Limiter:
         self._sampled_at = now
         return max(1, int(self.limit))
 
+    def restart(self) -> None:
+        """Begin small again: a server that comes back is not trampled by all who waited."""
+        self.limit = float(min(INITIAL, self.most))
+        self.rest, self._ceiling, self._smoothed = 0.0, None, 0.0
+
     def bound(self, most: int) -> None:
         """Set another most."""
         self.most = most

@@ -79,3 +79,51 @@ async def test_workers_are_counted_while_they_say_that_they_live(database: str, 
         connection.execute(late, (GONE_AFTER_SECONDS + 1,))
     await beacons[0]._beat()
     assert beacons[0].alive == 2
+
+
+FAULT = {"reason": "run_fault", "detail": "status 401", "most": 5, "window": 60.0, "first_probe": 15.0}
+
+
+async def fault(store: PostgresStore, endpoint: str, faults: int = 1) -> bool:
+    ((opened,),) = await store.ask(fleet_sql.FAULTS, {**FAULT, "endpoint": endpoint, "faults": faults})
+    return bool(opened)
+
+
+async def test_faults_of_all_workers_open_a_circuit_together(stores: list[PostgresStore]) -> None:
+    found = await asyncio.gather(*(fault(stores[nth % 4], "c") for nth in range(8)))
+    assert found.count(False) == 4
+    assert ("c", "run_fault", "status 401") in await stores[3].ask(fleet_sql.CIRCUITS, {})
+    assert await fault(stores[0], "d", 5)
+
+
+async def test_faults_that_are_more_than_a_minute_apart_are_not_added(
+    database: str, stores: list[PostgresStore]
+) -> None:
+    assert not await fault(stores[0], "e", 4)
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("UPDATE headrace.circuits SET faulted_at = now() - interval '61 s' WHERE endpoint = 'e'")
+    assert not await fault(stores[1], "e", 4)
+    assert await fault(stores[2], "e", 1)
+
+
+async def test_one_worker_probes_at_a_time_and_less_and_less_often(
+    database: str, stores: list[PostgresStore]
+) -> None:
+    async def probe(store: PostgresStore) -> bool:
+        return bool(await store.ask(fleet_sql.PROBE, {"endpoint": "f", "slowest": 60.0}))
+
+    await fault(stores[0], "f", 5)
+    assert not any([await probe(store) for store in stores])
+    waits = []
+    for _ in range(4):
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("UPDATE headrace.circuits SET probe_at = now() WHERE endpoint = 'f'")
+            assert sum(await asyncio.gather(*map(probe, stores))) == 1
+            query = "SELECT extract(epoch FROM probe_at - now())::float8 FROM headrace.circuits WHERE endpoint = 'f'"
+            row = connection.execute(query).fetchone()
+        waits.append(round(row[0]) if row else 0)
+    assert waits == [15, 30, 60, 60]
+    await stores[1].ask(fleet_sql.CLOSE, {"endpoint": "f"})
+    assert not await probe(stores[0])
+    assert not [row for row in await stores[0].ask(fleet_sql.CIRCUITS, {}) if row[0] == "f"]
+    assert not await fault(stores[0], "f", 4)

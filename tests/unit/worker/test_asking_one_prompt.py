@@ -18,6 +18,7 @@ from tests.fakes.telemetry import FakeTelemetry
 from tests.fakes.virtual_time import now, settle, virtual, wall
 from worker.asking import Asker
 from worker.core.batch import BatchRule
+from worker.core.outcome import Kind, Outcome
 from worker.core.reply import Break, Broken, Reply
 from worker.core.rows import AttemptRow, FinishedRow
 from worker.errors import FencedError, StoreUnavailableError, WrongSettingsError
@@ -134,7 +135,7 @@ async def answer_another(desk: Desk) -> None:
     async def others() -> None:
         for nth in range(1, 100_000):
             await asyncio.sleep(0.5)
-            desk.upstreams.all[0].circuit._answer(now())
+            desk.upstreams.all[0].circuit.saw(Outcome(Kind.ANSWERED), now())
             assert nth
 
     desk.keeps_answering = asyncio.create_task(others())  # type: ignore[attr-defined]

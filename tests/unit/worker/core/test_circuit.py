@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.statuses import Reason
-from worker.core.circuit import OUTAGE_FAILURES, RUN_FAULTS, Circuit, Permit
+from worker.core.circuit import DOUBT_SECONDS, OUTAGE_FAILURES, RUN_FAULTS, Circuit, News, Permit
 from worker.core.outcome import OUTAGE_KINDS, Kind, Outcome
 
 ANSWERED = Outcome(Kind.ANSWERED)
@@ -45,10 +45,65 @@ def test_a_healthy_endpoint_is_called() -> None:
 def test_the_fifth_fault_of_the_run_opens_it() -> None:
     circuit = Circuit()
     for nth in range(RUN_FAULTS - 1):
-        circuit.saw(FAULT, float(nth))
-        assert circuit.permit(float(nth)) is Permit.GO
-    circuit.saw(FAULT, 4.0)
-    assert (circuit.permit(4.0), circuit.opened_at) == (Permit.WAIT, 4.0)
+        circuit.saw(FAULT, nth * 3.0)
+        assert circuit.opened_for is None
+    circuit.saw(FAULT, 12.0)
+    assert (circuit.permit(12.0), circuit.opened_at) == (Permit.WAIT, 12.0)
+    assert list(circuit.news) == [News.FAULT] * RUN_FAULTS + [News.OPENED]
+
+
+def test_after_a_fault_of_the_run_calls_leave_one_by_one_until_one_that_left_later_is_answered() -> None:
+    circuit = Circuit()
+    circuit.saw(FAULT, 10.0)
+    assert circuit.permit(10.0) is Permit.WAIT
+    assert circuit.wakes_at(10.0) == 10.0 + DOUBT_SECONDS
+    circuit.saw(ANSWERED, 10.5, started=9.0)
+    assert circuit.permit(10.5) is Permit.WAIT
+    assert [circuit.permit(12.0) for _ in range(3)] == [Permit.GO, Permit.WAIT, Permit.WAIT]
+    circuit.saw(ANSWERED, 12.5, started=12.0)
+    assert [circuit.permit(12.5) for _ in range(3)] == [Permit.GO] * 3
+
+
+def test_the_fleet_that_has_counted_a_fault_lets_one_more_call_leave() -> None:
+    circuit = Circuit()
+    circuit.saw(FAULT, 10.0)
+    circuit.trust()
+    assert [circuit.permit(10.0) for _ in range(2)] == [Permit.GO, Permit.WAIT]
+    circuit.saw(FAULT, 10.1)
+    assert circuit.permit(10.1) is Permit.WAIT
+
+
+def test_what_the_fleet_says_is_followed_and_its_probes_are_given_out() -> None:
+    circuit = Circuit()
+    circuit.share(True, 0.0)
+    assert not circuit.follow(FAULT, 1.0)
+    assert circuit.permit(500.0) is Permit.WAIT
+    circuit.may_probe(500.0)
+    assert [circuit.permit(500.0) for _ in range(2)] == [Permit.PROBE, Permit.WAIT]
+    circuit.saw(FAULT, 501.0, probed=True)
+    assert circuit.permit(900.0) is Permit.WAIT
+    assert circuit.follow(None, 901.0)
+    assert circuit.permit(901.0) is Permit.GO
+    assert not circuit.follow(None, 902.0)
+
+
+def test_an_outage_is_a_workers_own_whatever_the_fleet_says() -> None:
+    circuit = Circuit()
+    circuit.share(True, 0.0)
+    for now in (100.0, 100.0, 100.0, 100.0, 100.0, 106.0):
+        circuit.saw(REFUSED, now)
+    assert not circuit.follow(None, 107.0)
+    assert circuit.opened_for is REFUSED
+    assert circuit.permit(121.0) is Permit.PROBE
+
+
+def test_while_the_fleet_cannot_be_asked_each_worker_has_its_own_probes() -> None:
+    circuit = Circuit()
+    circuit.share(True, 0.0)
+    circuit.follow(FAULT, 1.0)
+    circuit.share(False, 10.0)
+    assert circuit.permit(24.9) is Permit.WAIT
+    assert circuit.permit(25.0) is Permit.PROBE
 
 
 def test_faults_that_are_minutes_apart_do_not_open_it() -> None:
@@ -85,10 +140,18 @@ def test_an_answered_probe_closes_it_and_the_next_opening_begins_anew() -> None:
     assert circuit.permit(615.0) is Permit.PROBE
 
 
-def test_any_answer_of_a_call_that_was_still_running_closes_it() -> None:
+def test_a_call_that_began_before_says_nothing_of_a_key_but_ends_an_outage() -> None:
     circuit = opened()
-    circuit.saw(ANSWERED, 1.0)
-    assert circuit.permit(1.0) is Permit.GO
+    circuit.saw(ANSWERED, 1.0, started=-1.0)
+    assert circuit.permit(1.0) is Permit.WAIT
+    circuit.saw(ANSWERED, 2.0, started=1.0)
+    assert circuit.permit(2.0) is Permit.GO
+    for now in (100.0, 100.0, 100.0, 100.0, 100.0, 106.0):
+        circuit.saw(REFUSED, now)
+    assert circuit.opened_for is REFUSED
+    circuit.saw(ANSWERED, 107.0, started=99.0)
+    assert circuit.permit(107.0) is Permit.GO
+    assert circuit.news[-1] is News.CLOSED
 
 
 @pytest.mark.parametrize("outcome", [REFUSED, TROUBLE])

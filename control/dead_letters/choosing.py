@@ -13,7 +13,8 @@ from control.dead_letters.links import is_done, unconfirmed_run
 from control.dead_letters.reading import Reader
 from schemas.message import Prompt
 
-_LETTERS_AT_ONCE = 500
+# Each batch looks through what waits unread, which grows by what is replayed: few batches are better than many.
+_LETTERS_AT_ONCE = 5_000
 _BYTES_AT_ONCE = 16 * 1024 * 1024
 Told = Callable[[Letter, LeftAlone], None]
 
@@ -131,14 +132,15 @@ class Chooser:
         return kept
 
 
-def batches(letters: Iterable[Letter]) -> Iterator[list[Letter]]:
-    """Cut letters into batches that fit into memory, by number and by size."""
+def batches(letters: Iterable[Letter], limit: int | None = None) -> Iterator[list[Letter]]:
+    """Cut letters into batches that fit into memory, by number and by size, and no larger than what is wanted."""
+    most = min(limit or _LETTERS_AT_ONCE, _LETTERS_AT_ONCE)
     batch: list[Letter] = []
     size = 0
     for letter in letters:
         batch.append(letter)
         size += letter.size
-        if len(batch) >= _LETTERS_AT_ONCE or size >= _BYTES_AT_ONCE:
+        if len(batch) >= most or size >= _BYTES_AT_ONCE:
             yield batch
             batch, size = [], 0
     if batch:

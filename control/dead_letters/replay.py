@@ -54,7 +54,7 @@ class Replay:
 
         Ends early at the limit, and after a batch that was not acknowledged whole.
         """
-        for batch in batches(letters):
+        for batch in batches(letters, wish.limit):
             room = None if wish.limit is None else wish.limit - self.tally.sent.total()
             chosen = self._chooser.choose(batch, wish)[:room]
             if self._sender is not None and chosen:

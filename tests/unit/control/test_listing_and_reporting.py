@@ -71,8 +71,9 @@ def test_a_reason_that_somebody_forged_is_shown_as_text() -> None:
 
 
 def test_batches_are_bounded_by_number_and_by_size() -> None:
-    assert [len(batch) for batch in batches([row()] * 1_001)] == [500, 500, 1]
+    assert [len(batch) for batch in batches([row()] * 10_001)] == [5_000, 5_000, 1]
     assert [len(batch) for batch in batches([row(prompt_length=9_000_000)] * 5)] == [2, 2, 1]
+    assert [len(batch) for batch in batches([row()] * 5, limit=2)] == [2, 2, 1]
     assert list(batches([])) == []
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from worker.core.offsets import Partition
-from worker.ports import Taken
+from worker.lanes import Lanes
+from worker.ports import Taken, any_number
 
 # Enough to hide a fetch, small enough for the memory.
 MOST_MESSAGES = 1000
@@ -16,14 +16,14 @@ MOST_BYTES = 32 * 1024 * 1024
 
 
 class Buffer:
-    """A queue with one thread putting in and one event loop taking out."""
+    """A queue a topic, with one thread putting in and one event loop taking out."""
 
     def __init__(self) -> None:
-        self._items: deque[Taken] = deque()
-        self._bytes = 0
+        self._lanes = Lanes(MOST_MESSAGES, MOST_BYTES)
         self._changed = threading.Condition()
         self._arrived = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._again = False
         self._closed = False
         self._failure: Exception | None = None
 
@@ -33,15 +33,33 @@ class Buffer:
 
     @property
     def room(self) -> int:
-        """How many more messages may come; a filled-up number of bytes leaves none."""
-        if self._bytes >= MOST_BYTES or self._closed:
-            return 0
-        return MOST_MESSAGES - len(self._items)
+        """How many more messages may come."""
+        return 0 if self._closed else self._lanes.room
+
+    @property
+    def step(self) -> int:
+        """How many messages may come at once so that no topic fills more than its part of the room."""
+        with self._changed:
+            return self._lanes.step
+
+    @property
+    def full(self) -> frozenset[str]:
+        """The topics that have filled their part of the room."""
+        with self._changed:
+            return self._lanes.full
+
+    @property
+    def waiting(self) -> list[str]:
+        """The topics that have messages here."""
+        with self._changed:
+            return list(self._lanes.topics)
 
     def wait_for_room(self, seconds: float) -> bool:
-        """Wait, on the thread, until half the buffer is free."""
+        """Wait, on the thread, until half the buffer is free and no topic is full."""
         with self._changed:
-            return self._changed.wait_for(lambda: self.room > MOST_MESSAGES // 2, timeout=seconds)
+            return self._changed.wait_for(
+                lambda: self.room > MOST_MESSAGES // 2 and not self._lanes.full, timeout=seconds
+            )
 
     def extend(self, items: Iterable[Taken]) -> None:
         """Put messages in, from the thread."""
@@ -49,34 +67,43 @@ class Buffer:
             if self._closed:
                 return
             for item in items:
-                self._items.append(item)
-                self._bytes += _size(item)
+                self._lanes.put(item)
         self.wake()
 
-    def purge(self, partitions: set[Partition]) -> None:
-        """Throw away the messages of partitions that are no longer ours."""
+    def purge(self, partitions: Collection[Partition]) -> None:
+        """Throw away the messages of partitions that are no longer ours, or not now."""
         with self._changed:
-            self._items = deque(item for item in self._items if item.ticket.partition not in partitions)
-            self._bytes = sum(map(_size, self._items))
+            self._lanes.drop(partitions)
 
-    async def take(self, most: int) -> list[Taken]:
-        """Wait for at least one message and return up to `most`; nothing once closed."""
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Let topics be taken from by these weights."""
+        with self._changed:
+            self._lanes.weights = weights
+
+    async def take(self, most: int, allowed: Callable[[str], int] = any_number) -> list[Taken]:
+        """Wait for at least one message and return up to `most`, of each topic as many as are allowed.
+
+        Returns nothing once closed, or as soon as `look` is called.
+        """
         while True:
-            if items := self._pop(most):
+            self._arrived.clear()
+            if items := self._pop(most, allowed):
                 return items
             if self._failure is not None:
                 raise self._failure
-            if self._closed:
+            if self._closed or await self._looked():
                 return []
-            self._arrived.clear()
-            await self._arrived.wait()
+
+    def look(self) -> None:
+        """Let the taker, should it wait, go and ask again for what it is allowed now."""
+        self._again = True
+        self._arrived.set()
 
     def close(self) -> None:
         """Give out nothing more; what is inside is dropped, since its offsets are not committed."""
         with self._changed:
             self._closed = True
-            self._items.clear()
-            self._bytes = 0
+            self._lanes = Lanes(MOST_MESSAGES, MOST_BYTES)
         self._arrived.set()
 
     def fail(self, error: Exception) -> None:
@@ -91,14 +118,14 @@ class Buffer:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._arrived.set)
 
-    def _pop(self, most: int) -> list[Taken]:
+    async def _looked(self) -> bool:
+        self._again = False
+        await self._arrived.wait()
+        return self._again
+
+    def _pop(self, most: int, allowed: Callable[[str], int]) -> list[Taken]:
         with self._changed:
-            items = [self._items.popleft() for _ in range(min(most, len(self._items)))]
-            self._bytes -= sum(map(_size, items))
+            items = self._lanes.take(most, allowed)
             if items:
                 self._changed.notify_all()
             return items
-
-
-def _size(item: Taken) -> int:
-    return len(item.record.value or b"") + len(item.record.key or b"")

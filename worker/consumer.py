@@ -6,34 +6,27 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Mapping
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from worker.buffer import Buffer
+from worker.commits import Commits
 from worker.core.offsets import OffsetTracker, Partition, Ticket
-from worker.core.pauses import Pauses
+from worker.flow import Flow, committed_by
 from worker.messages import AnyMessage, Errors, is_sound, made, partition_of, record_of
-from worker.ports import Logs, SourceEvents, Taken
+from worker.ports import Logs, SourceEvents, Taken, any_number
 
 log = logging.getLogger(__name__)
 
 _MOST_A_POLL = 500
 _POLL_SECONDS = 0.1
-_COMMIT_SECONDS = 1.0
-# A commit whose answer has not come by then is sent again.
-_COMMIT_PATIENCE_SECONDS = 30.0
-# A full buffer is waited for this long before partitions are paused, since a pause throws prefetched messages away.
-_PAUSE_AFTER_SECONDS = 1.0
-# Finished messages behind an unfinished one are cheap, but not free: at this many a partition waits for its head.
-_LARGEST_SPAN = 50_000
-_BROKER_SECONDS = 5.0
 
 
 class KafkaSource:
     """Messages of the subscribed topics, in a bounded buffer.
 
-    `take`, `done`, `owns` and `stop` belong to the event loop; the rest runs on the thread that `start` makes.
+    What the port `Source` names belongs to the event loop; the rest runs on the thread that `start` makes.
     `logs` names the log of a partition, for the ordering of versions.
     """
 
@@ -44,19 +37,17 @@ class KafkaSource:
         events: SourceEvents,
         logs: Logs,
     ) -> None:
-        errors = {"error_cb": Errors(), "on_commit": self._on_commit}
+        self._tracker = OffsetTracker()
+        self._lock = threading.Lock()
+        self._commits = Commits(self._tracker, self._lock, events)
+        errors = {"error_cb": Errors(), "on_commit": self._commits.answered}
         self._consumer = made(lambda: Consumer({**config, **errors}, logger=logging.getLogger("librdkafka")))
         self._subscription = subscription
         self._events = events
         self._logs = logs
-        self._tracker = OffsetTracker()
-        self._lock = threading.Lock()
         self._buffer = Buffer()
         self._closing = threading.Event()
-        self._pauses = Pauses()
-        self._expected: dict[Partition, int] = {}
-        self._next_commit = 0.0
-        self._commit_sent: float | None = None
+        self._flow = Flow(self._tracker, self._lock, self._buffer, self._commits)
         self._joined = False
         self._thread = threading.Thread(target=self._run, name="kafka-consumer", daemon=True)
         self.last_poll = time.monotonic()
@@ -66,9 +57,35 @@ class KafkaSource:
         self._buffer.bind(asyncio.get_running_loop())
         self._thread.start()
 
-    async def take(self, most: int) -> list[Taken]:
+    async def take(self, most: int, allowed: Callable[[str], int] = any_number) -> list[Taken]:
         """Wait for messages and return up to `most`; nothing once stopped. Raises what ended the thread."""
-        return await self._buffer.take(most)
+        return await self._buffer.take(most, allowed)
+
+    def look(self) -> None:
+        """Let a taker that waits ask again for what it is allowed now."""
+        self._buffer.look()
+
+    @property
+    def waiting(self) -> Collection[str]:
+        """The topics that have messages ready to be taken."""
+        return self._buffer.waiting
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Give topics turns by these weights."""
+        self._buffer.weigh(weights)
+
+    def park(self, topics: Collection[str]) -> None:
+        """Put these topics by, and take up again those that are no longer named; the thread does it."""
+        self._flow.parking.ask(topics)
+
+    def reread(self, topics: Collection[str]) -> None:
+        """Read these topics again from where they are committed; the thread does it."""
+        self._flow.parking.ask_again(topics)
+
+    @property
+    def parked(self) -> int:
+        """How many partitions are put by."""
+        return len(self._flow.parking)
 
     def stop(self) -> None:
         """Take no more messages; the thread goes on polling, so that the partitions stay ours during the drain."""
@@ -115,7 +132,7 @@ class KafkaSource:
             )
             while not self._closing.is_set():
                 self._turn()
-            self._commit_now()
+            self._commits.now(self._consumer)
             self._consumer.close()
         except Exception as error:
             log.exception("consumer.broken", extra={"what": type(error).__name__})
@@ -123,13 +140,9 @@ class KafkaSource:
 
     def _turn(self) -> None:
         """One round: read if there is room, keep the group's membership in any case, commit when due."""
-        room = self._buffer.room
-        if room <= 0 and not self._pauses and self._buffer.wait_for_room(_PAUSE_AFTER_SECONDS):
-            return
-        self._regulate(full=room <= 0)
-        self._poll(max(room, 1))
-        if time.monotonic() >= self._next_commit:
-            self._commit()
+        if self._flow.regulate(self._consumer):
+            self._poll(self._buffer.step)
+            self._commits.due(self._consumer)
 
     def _poll(self, room: int) -> None:
         first = self._consumer.consume(1, _POLL_SECONDS)
@@ -142,97 +155,33 @@ class KafkaSource:
             self._buffer.extend(taken)
 
     def _is_owned(self, message: AnyMessage) -> bool:
-        return self._tracker.is_owned(partition_of(message))
+        partition = partition_of(message)
+        return self._tracker.is_owned(partition) and partition not in self._flow.parking
 
     def _track(self, message: AnyMessage) -> Taken:
         partition = partition_of(message)
         record = record_of(message, self._logs.log_name(*partition))
-        expected = self._expected.pop(partition, None)
+        expected = self._flow.expected.pop(partition, None)
         if expected is not None and expected != record.offset:
             self._events.skipped(partition, expected, record.offset)
         at = record.timestamp.timestamp() if record.timestamp else 0.0
         return Taken(record, self._tracker.track(partition, record.offset, at))
 
-    def _regulate(self, *, full: bool) -> None:
-        """Pause every partition while the buffer is full, and those whose unfinished head holds back too much."""
-        with self._lock:
-            owned = self._tracker.partitions
-            wanted = {p for p in owned if full or self._tracker.span(p) > _LARGEST_SPAN}
-        pause, resume = self._pauses.due(owned, wanted)
-        if pause and self._try(self._consumer.pause, pause):
-            self._pauses.did_pause(pause)
-        if resume and self._try(self._consumer.resume, resume):
-            self._pauses.did_resume(resume)
-
-    def _try(self, act: Callable[[list[TopicPartition]], object], partitions: Iterable[Partition]) -> bool:
-        try:
-            act([TopicPartition(*partition) for partition in partitions])
-        except KafkaException as error:
-            # The partition has left between our look and the call; the next round looks again.
-            log.debug("consumer.not_regulated", extra={"what": error.args[0].name()})
-            return False
-        return True
-
-    def _commit(self) -> None:
-        now = time.monotonic()
-        self._next_commit = now + _COMMIT_SECONDS
-        if self._commit_sent is not None and now - self._commit_sent < _COMMIT_PATIENCE_SECONDS:
-            return
-        with self._lock:
-            offsets = self._tracker.committable()
-        if offsets and self._commit_with(offsets, asynchronous=True):
-            self._commit_sent = now
-
-    def _commit_now(self, partitions: Iterable[Partition] | None = None) -> None:
-        with self._lock:
-            offsets = self._tracker.committable(partitions)
-        if offsets:
-            self._commit_with(offsets, asynchronous=False)
-
-    def _commit_with(self, offsets: dict[Partition, int], *, asynchronous: bool) -> bool:
-        wanted = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
-        try:
-            if asynchronous:
-                self._consumer.commit(offsets=wanted, asynchronous=True)
-            else:
-                self._consumer.commit(offsets=wanted, asynchronous=False)
-        except KafkaException as error:
-            self._events.commit_failed(error.args[0].name())
-            return False
-        return True
-
-    def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        self._commit_sent = None
-        if error is not None:
-            self._events.commit_failed(error.name())
-            return
-        with self._lock:
-            self._tracker.committed({(p.topic, p.partition): p.offset for p in partitions if p.error is None})
-
     def _on_assign(self, _consumer: Consumer, assigned: list[TopicPartition]) -> None:
         partitions = [(p.topic, p.partition) for p in assigned]
         with self._lock:
             self._tracker.assign(partitions)
-        self._pauses.assign(partitions)
+        self._flow.assign(partitions)
         self._logs.learn(topic for topic, _ in partitions)
-        committed = self._committed(assigned)
-        self._expected |= committed
+        committed = committed_by(self._consumer, partitions) or {}
+        self._flow.expected |= committed
         with self._lock:
             self._tracker.committed(committed)
         self._events.rebalanced("assigned", partitions)
 
-    def _committed(self, assigned: list[TopicPartition]) -> dict[Partition, int]:
-        if not assigned:
-            return {}
-        try:
-            found = self._consumer.committed(assigned, timeout=_BROKER_SECONDS)
-        except KafkaException:
-            return {}
-        return {(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
-
     def _on_revoke(self, _consumer: Consumer, revoked: list[TopicPartition]) -> None:
         partitions = [(p.topic, p.partition) for p in revoked]
-        self._commit_now(partitions)
+        self._commits.now(self._consumer, partitions)
         self._forget(partitions)
         self._events.rebalanced("revoked", partitions)
 
@@ -245,6 +194,4 @@ class KafkaSource:
         with self._lock:
             self._tracker.forget(partitions)
         self._buffer.purge(set(partitions))
-        self._pauses.forget(partitions)
-        for partition in partitions:
-            self._expected.pop(partition, None)
+        self._flow.forget(partitions)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 from schemas.message import Prompt, Unreadable
 from worker.core.claims import Claim
 from worker.core.offsets import Partition, Ticket
+from worker.core.orders import Word
 from worker.core.outcome import Outcome
 from worker.core.reply import Broken, Reply
 from worker.core.rows import AttemptRow, FinishedRow
@@ -41,8 +43,9 @@ class Taken:
 class Work:
     """One prompt on its way; the tickets of its duplicates travel with it.
 
-    `fenced` says that another claim is known to have come between, so that no further call is worth its price;
-    until `sure_until`, on the event loop's clock, none can have come between.
+    `twins` are duplicates by other runs, which share its answer but not its withdrawal; `word` is what the orders
+    say of it. `fenced` says that another claim is known to have come between, so that no further call is worth its
+    price; until `sure_until`, on the event loop's clock, none can have come between.
     """
 
     prompt: Prompt
@@ -52,6 +55,8 @@ class Work:
     claim: Claim | None = None
     fenced: bool = False
     sure_until: float = float("inf")
+    word: Word = Word.GO
+    twins: list[Work] = field(default_factory=list)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -84,11 +89,38 @@ class Request:
     response_format: Mapping[str, Any] | None = None
 
 
+def any_number(_topic: str) -> int:
+    """Allow as many messages of each topic as there are."""
+    return sys.maxsize
+
+
 class Source(Protocol):
     """Where messages come from; commits only what is finished without a gap."""
 
-    async def take(self, most: int) -> list[Taken]:
-        """Wait for at least one message and return up to `most`; nothing once the source was stopped."""
+    async def take(self, most: int, allowed: Callable[[str], int] = any_number) -> list[Taken]:
+        """Wait for at least one message and return up to `most`, of each topic as many as are allowed.
+
+        Returns nothing once the source was stopped, or as soon as `look` is called.
+        """
+
+    def look(self) -> None:
+        """Let a taker that waits ask again for what it is allowed now."""
+
+    @property
+    def waiting(self) -> Collection[str]:
+        """The topics that have messages ready to be taken."""
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Give topics that wait at the same time turns by these weights; one that is not named has 1."""
+
+    def park(self, topics: Collection[str]) -> None:
+        """Give out nothing of these topics until they are no longer named; tickets of theirs change nothing more.
+
+        Whatever of them was not committed is read again then.
+        """
+
+    def reread(self, topics: Collection[str]) -> None:
+        """Read these topics again from where they are committed; their present tickets change nothing more."""
 
     def stop(self) -> None:
         """Take no more messages."""

@@ -15,7 +15,9 @@ DRIVERS = ("confluent_kafka", "httpx", "httpx_aiohttp", "aiohttp", "psycopg", "p
            "uvloop", "jsonschema_rs")  # fmt: skip
 # Each driver, and the files of the worker that may know it.
 KNOWN_TO = {
-    "confluent_kafka": {"worker.consumer", "worker.dead_letters", "worker.messages", "worker.watch"},
+    "confluent_kafka": {
+        f"worker.{name}" for name in ("consumer", "commits", "flow", "dead_letters", "messages", "watch")
+    },
     "psycopg": {"worker.store"},
     "psycopg_pool": {"worker.store"},
     "prometheus_client": {"worker.metrics", "worker.health"},
@@ -24,7 +26,8 @@ KNOWN_TO = {
     "yaml": {"worker.settings"},
 }
 ADAPTERS = {
-    f"worker.{name}" for name in ("consumer", "endpoint", "store", "dead_letters", "watch", "health", "metrics")
+    f"worker.{name}"
+    for name in ("consumer", "commits", "flow", "endpoint", "store", "dead_letters", "watch", "health", "metrics")
 }
 # What decides may not act: no waiting, no clock, no chance, no log, no files.
 ACTING = """asyncio time random logging socket threading subprocess os io pathlib secrets sys urllib http signal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -33,8 +33,8 @@ class SourceHarness(Protocol):
 
     topic: str
 
-    async def member(self) -> Member:
-        """Join the group."""
+    async def member(self, *, parked: Collection[str] = ()) -> Member:
+        """Join the group, with these topics parked from the first."""
 
     async def publish(
         self, *values: bytes | None, partition: int = 0, key: bytes | None = None, headers: Headers = ()
@@ -56,8 +56,9 @@ class FakeHarness:
         self._tasks: list[asyncio.Task[None]] = []
         self.topic = self._log.topic
 
-    async def member(self) -> Member:
+    async def member(self, *, parked: Collection[str] = ()) -> Member:
         member = FakeSource(self._log, commit_seconds=0.05)
+        member.park(parked)
         self._tasks.append(asyncio.create_task(member.run()))
         self._log.join(member)
         return member
@@ -125,9 +126,10 @@ class KafkaHarness:
         (future,) = self.admin.create_topics([NewTopic(topic or self.topic, partitions, 1)]).values()
         await asyncio.to_thread(future.result, 30)
 
-    async def member(self, subscription: str | None = None) -> KafkaSource:
+    async def member(self, subscription: str | None = None, *, parked: Collection[str] = ()) -> KafkaSource:
         config = kafka.consumer(self.settings, self.group)
         member = KafkaSource(config, subscription or self.topic, self.events, Names())
+        member.park(parked)
         self._members.append(member)
         member.start()
         return member

@@ -182,3 +182,118 @@ async def test_a_backlog_is_taken_in_whole(source: SourceHarness) -> None:
     for item in reversed(taken):
         member.done(item.ticket)
     await is_committed(source, 3000, 1)
+
+
+async def test_a_parked_topic_gives_nothing_and_is_read_again_from_its_commit(source: SourceHarness) -> None:
+    await source.publish(*numbered(0, 6))
+    member = await source.member()
+    taken = await take(member, 4)
+    for item in taken[:2]:
+        member.done(item.ticket)
+    member.park([source.topic])
+    await eventually(lambda: not member.owns(taken[2].ticket))
+    await is_committed(source, 2)
+    await source.publish(*numbered(6, 8))
+    waiting = asyncio.create_task(member.take(10))
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    for item in taken[2:]:
+        member.done(item.ticket)
+    await asyncio.sleep(1.5)
+    assert await source.committed() == 2, "a ticket from before the parking moves no commit"
+    member.park([])
+    async with asyncio.timeout(40):
+        again = await waiting
+    again += await take(member, 6 - len(again))
+    assert values(again) == numbered(2, 8)
+    for item in again:
+        member.done(item.ticket)
+    await is_committed(source, 8)
+
+
+async def test_a_topic_that_was_parked_before_anything_was_committed_is_read_from_its_start(
+    source: SourceHarness,
+) -> None:
+    await source.publish(*numbered(0, 3))
+    member = await source.member()
+    await take(member, 3)
+    member.park([source.topic])
+    member.park([])
+    member.reread([source.topic])
+    assert values(await take(member, 3)) == numbered(0, 3)
+
+
+async def test_what_arrives_of_a_parked_topic_is_parked_too(source: SourceHarness) -> None:
+    for partition in range(PARTITIONS):
+        await source.publish(*numbered(0, 3), partition=partition)
+    first = await source.member()
+    taken = await take(first, 6)
+    first.park([source.topic])
+    await eventually(lambda: not any(first.owns(item.ticket) for item in taken))
+    second = await source.member(parked=[source.topic])
+    third = await source.member(parked=[source.topic])
+    waiting = [asyncio.create_task(member.take(10)) for member in (first, second, third)]
+    await asyncio.sleep(8)
+    assert not any(task.done() for task in waiting)
+    third.stop()
+    assert await third.close(20)
+    assert await waiting.pop() == []
+    for member in (first, second):
+        member.park([])
+    seen: set[tuple[int, int]] = set()
+    async with asyncio.timeout(40):
+        for task, member in zip(waiting, (first, second), strict=True):
+            found = await task
+            while True:
+                seen |= {(item.record.partition, item.record.offset) for item in found}
+                if not found or len(found) >= 3:
+                    break
+                found = await member.take(10)
+    assert seen == {(partition, offset) for partition in range(PARTITIONS) for offset in range(3)}
+
+
+async def test_a_topic_is_read_again_from_its_commit_when_asked(source: SourceHarness) -> None:
+    await source.publish(*numbered(0, 5))
+    member = await source.member()
+    taken = await take(member, 5)
+    member.done(taken[0].ticket)
+    member.done(taken[4].ticket)
+    member.reread([source.topic])
+    again = await take(member, 4)
+    assert values(again) == numbered(1, 5)
+    assert not any(member.owns(item.ticket) for item in taken)
+    for item in again:
+        member.done(item.ticket)
+    await is_committed(source, 5)
+
+
+async def test_a_member_that_leaves_while_parked_leaves_its_commit_as_it_is(source: SourceHarness) -> None:
+    await source.publish(*numbered(0, 4))
+    member = await source.member()
+    taken = await take(member, 4)
+    member.done(taken[0].ticket)
+    member.park([source.topic])
+    await eventually(lambda: not member.owns(taken[1].ticket))
+    for item in taken:
+        member.done(item.ticket)
+    member.stop()
+    assert await member.close(20)
+    assert await source.committed() == 1
+    assert values(await take(await source.member(), 3)) == numbered(1, 4)
+
+
+async def test_a_turn_takes_of_each_topic_no_more_than_it_is_allowed_and_goes_on_when_told_to_look(
+    source: SourceHarness,
+) -> None:
+    await source.publish(*numbered(0, 5))
+    member = await source.member()
+    left = {source.topic: 0}
+    waiting = asyncio.create_task(member.take(10, lambda topic: left[topic]))
+    await eventually(lambda: source.topic in member.waiting)
+    await asyncio.sleep(0.3)
+    assert not waiting.done()
+    left[source.topic] = 2
+    member.look()
+    async with asyncio.timeout(10):
+        assert await waiting == []
+        assert values(await member.take(10, lambda topic: left[topic])) == numbered(0, 2)

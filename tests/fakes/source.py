@@ -9,17 +9,22 @@ from datetime import UTC, datetime
 
 from tests.fakes.samples import TOPIC
 from worker.core.offsets import OffsetTracker, Partition, Ticket
-from worker.ports import Record, Taken
+from worker.core.turns import Turns
+from worker.ports import Record, Taken, any_number
 
 OnCommit = Callable[[Partition, int], None]
 
 
 @dataclass
 class FakeLog:
-    """The partitions of one topic and one group's committed offsets; `on_commit` is told of each commit."""
+    """The partitions of some topics and one group's committed offsets; `on_commit` is told of each commit.
+
+    What is not told otherwise concerns `topic`; `others` are further topics of as many partitions.
+    """
 
     partitions: int = 1
     topic: str = TOPIC
+    others: tuple[str, ...] = ()
     clock: Callable[[], float] = lambda: 1_767_225_600.0
     on_commit: OnCommit = lambda _partition, _offset: None
     records: dict[Partition, list[Record]] = field(default_factory=dict)
@@ -27,7 +32,8 @@ class FakeLog:
     members: list[FakeSource] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.records = {(self.topic, number): [] for number in range(self.partitions)}
+        topics = (self.topic, *self.others)
+        self.records = {(topic, number): [] for topic in topics for number in range(self.partitions)}
 
     def publish(
         self,
@@ -36,13 +42,13 @@ class FakeLog:
         partition: int = 0,
         key: bytes | None = None,
         headers: tuple[tuple[str, bytes | None], ...] = (),
+        topic: str | None = None,
     ) -> Record:
         """Append one message."""
-        records = self.records[self.topic, partition]
+        topic = topic or self.topic
+        records = self.records[topic, partition]
         timestamp = datetime.fromtimestamp(self.clock(), UTC)
-        record = Record(
-            self.topic, partition, len(records), key, value, headers, timestamp, f"{self.topic}/{partition}"
-        )
+        record = Record(topic, partition, len(records), key, value, headers, timestamp, f"{topic}/{partition}")
         records.append(record)
         for member in self.members:
             member.arrived.set()
@@ -93,6 +99,10 @@ class FakeSource:
         self._commit_seconds = commit_seconds
         self._tracker = OffsetTracker()
         self._positions: dict[Partition, int] = {}
+        self._parked: frozenset[str] = frozenset()
+        self._turns = Turns()
+        self._weights: Mapping[str, float] = {}
+        self._looked = False
         self._stopped = False
         self.arrived = asyncio.Event()
 
@@ -101,13 +111,40 @@ class FakeSource:
         """The partitions owned now."""
         return set(self._positions)
 
-    async def take(self, most: int) -> list[Taken]:
+    async def take(self, most: int, allowed: Callable[[str], int] = any_number) -> list[Taken]:
         while not self._stopped:
-            if taken := self._next(most):
-                return taken
             self.arrived.clear()
+            if taken := self._next(most, allowed):
+                return taken
+            self._looked = False
             await self.arrived.wait()
+            if self._looked:
+                break
         return []
+
+    def look(self) -> None:
+        self._looked = True
+        self.arrived.set()
+
+    @property
+    def waiting(self) -> Collection[str]:
+        return {partition[0] for partition in self._ready()}
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        self._weights = weights
+
+    def park(self, topics: Collection[str]) -> None:
+        changed = frozenset(topics) ^ self._parked
+        self._parked = frozenset(topics)
+        self.reread(changed)
+
+    def reread(self, topics: Collection[str]) -> None:
+        again = [partition for partition in self._positions if partition[0] in topics]
+        self.commit(again)
+        self._tracker.restart(again)
+        for partition in again:
+            self._positions[partition] = self._log.committed.get(partition, 0)
+        self.arrived.set()
 
     def stop(self) -> None:
         self._stopped = True
@@ -156,10 +193,18 @@ class FakeSource:
             self._positions[partition] = self._log.committed.get(partition, 0)
         self.arrived.set()
 
-    def _next(self, most: int) -> list[Taken]:
+    def _next(self, most: int, allowed: Callable[[str], int]) -> list[Taken]:
         taken: list[Taken] = []
-        for partition, position in self._positions.items():
-            records = self._log.records[partition][position : position + most - len(taken)]
-            self._positions[partition] += len(records)
-            taken += [Taken(record, self._tracker.track(partition, record.offset)) for record in records]
+        left = {topic: allowed(topic) for topic in self.waiting}
+        while len(taken) < most and (ready := [p for p in self._ready() if left[p[0]] > 0]):
+            topic = self._turns.next({topic for topic, _ in ready}, self._weights)
+            partition = next(p for p in ready if p[0] == topic)
+            record = self._log.records[partition][self._positions[partition]]
+            self._positions[partition] += 1
+            left[topic] -= 1
+            taken.append(Taken(record, self._tracker.track(partition, record.offset)))
         return taken
+
+    def _ready(self) -> list[Partition]:
+        records = self._log.records
+        return [p for p, at in self._positions.items() if p[0] not in self._parked and at < len(records[p])]

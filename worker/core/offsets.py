@@ -51,6 +51,13 @@ class OffsetTracker:
         for partition in partitions:
             self._logs.pop(partition, None)
 
+    def restart(self, partitions: Iterable[Partition]) -> None:
+        """Begin a new ownership of partitions that stay ours: all that is open of them will be taken in again."""
+        self._epoch += 1
+        for partition in partitions:
+            if log := self._logs.get(partition):
+                self._logs[partition] = _Log(self._epoch, committed=log.committed)
+
     def track(self, partition: Partition, offset: int, at: float = 0.0) -> Ticket:
         """Take in the next message of an owned partition."""
         log = self._logs[partition]

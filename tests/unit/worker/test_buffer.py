@@ -107,8 +107,14 @@ async def test_room_is_found_at_once_or_waited_for_in_vain() -> None:
     assert buffer.wait_for_room(0.0)
 
 
-def test_a_key_counts_and_a_tombstone_counts_nothing() -> None:
-    buffer = Buffer()
-    tombstone = Taken(record(b"", offset=0), Ticket((TOPIC, 0), 0, 1))
-    buffer.extend([tombstone])
-    assert buffer._bytes == 0
+@virtual
+async def test_a_look_lets_a_taker_that_waits_go_and_nobody_else() -> None:
+    buffer = bound()
+    buffer.look()
+    buffer.extend([taken(0)])
+    assert offsets(await buffer.take(5)) == [0]
+    waiting = asyncio.create_task(buffer.take(5))
+    await settle()
+    assert not waiting.done()
+    buffer.look()
+    assert await waiting == []

@@ -1,0 +1,61 @@
+"""Which partitions are put by and taken up, through rebalances and changes of mind."""
+
+from __future__ import annotations
+
+from worker.core.parking import Parking
+
+A, B, C = ("a", 0), ("a", 1), ("c", 0)
+OWNED = [A, B, C]
+
+
+def test_the_partitions_of_a_topic_are_parked_once_and_taken_up_when_it_is_no_longer_named() -> None:
+    parking = Parking()
+    parking.ask(["a"])
+    assert parking.park(OWNED) == {A, B}
+    assert parking.park(OWNED) == set()
+    assert parking.due() == set()
+    assert A in parking
+    assert C not in parking
+    parking.ask([])
+    assert parking.due() == {A, B}
+    parking.forget([A])
+    assert parking.due() == {B}
+    assert len(parking) == 1
+
+
+def test_a_partition_that_arrives_is_parked_before_it_is_looked_at() -> None:
+    parking = Parking()
+    parking.ask(["a"])
+    parking.assign([A, C])
+    assert A in parking
+    assert C not in parking
+    assert parking.park(OWNED) == {B}
+
+
+def test_a_partition_that_has_left_is_not_parked_when_it_comes_back_otherwise() -> None:
+    parking = Parking()
+    parking.ask(["a"])
+    parking.park(OWNED)
+    parking.forget([A])
+    parking.ask([])
+    assert parking.due() == {B}
+
+
+def test_reading_again_is_parking_and_taking_up_at_once_and_only_once() -> None:
+    parking = Parking()
+    parking.ask_again(["a"])
+    parking.ask_again(["c"])
+    assert parking.park(OWNED) == {A, B, C}
+    assert parking.due() == {A, B, C}
+    parking.forget(OWNED)
+    assert parking.park(OWNED) == set()
+
+
+def test_a_topic_parked_again_before_it_was_taken_up_stays_parked() -> None:
+    parking = Parking()
+    parking.ask(["a"])
+    parking.park(OWNED)
+    parking.ask([])
+    parking.ask(["a"])
+    assert parking.due() == set()
+    assert parking.park(OWNED) == set()

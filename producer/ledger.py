@@ -18,7 +18,7 @@ from producer.columns import FINGERPRINT, ID
 from producer.counts import Counts
 from producer.errors import RunFailedError, UnreachableError, WrongJobError
 from producer.writer import Finished
-from schemas.job import Budget
+from schemas.job import Job
 from schemas.statuses import JobState, Status
 
 _CLIENT: dict[str, Any] = {"connect_timeout": 10, "application_name": "headrace-producer"}
@@ -31,7 +31,8 @@ WHERE known.fingerprint = asked.fingerprint AND known.status = ANY (%(statuses)s
 """
 _ANY_FINISHED = "SELECT EXISTS (SELECT FROM headrace.results WHERE job = %s AND status = ANY (%s))"
 _STARTED = """
-INSERT INTO headrace.jobs (job, run, state, topic, budget_usd, budget_tokens) VALUES (%s, %s, %s, %s, %s, %s)
+INSERT INTO headrace.jobs (job, run, state, topic, priority, budget_usd, budget_tokens)
+VALUES (%(job)s, %(run)s, %(state)s, %(topic)s, %(priority)s, %(usd)s, %(tokens)s)
 """
 _COUNTED = """
 UPDATE headrace.jobs
@@ -54,12 +55,14 @@ class Ledger:
             row = connection.execute(_ANY_FINISHED, (self.job, self._statuses())).fetchone()
             return bool(row and row[0])
 
-    def start(self, run: str, topic: str, budget: Budget) -> None:
-        """Record a run that begins to publish."""
-        usd = None if budget.usd is None else Decimal(str(budget.usd))
-        values = (self.job, run, str(JobState.RUNNING), topic, usd, budget.tokens)
+    def start(self, run: str, job: Job) -> None:
+        """Record a run that begins to publish: its topic, its priority, what it may spend."""
+        usd = None if job.budget.usd is None else Decimal(str(job.budget.usd))
+        values = {"job": self.job, "run": run, "state": str(JobState.RUNNING), "topic": job.prompts_topic}
         with self._connection() as connection:
-            connection.execute(_STARTED, values)
+            connection.execute(
+                _STARTED, {**values, "priority": job.priority, "usd": usd, "tokens": job.budget.tokens}
+            )
 
     def count(self, run: str, counts: Counts) -> None:
         """Record what the run counted."""

@@ -46,7 +46,7 @@ def publish(spark: SparkSession, run: Run, reached: Reached) -> None:
     with judge(spark, run) as judged:
         if not reached.topic_exists:
             sink.make_topic(run.settings.kafka, job.prompts_topic, run.settings.topics.partitions)
-        run.ledger.start(run.id, job.prompts_topic, job.budget)
+        run.ledger.start(run.id, job)
         try:
             _send(judged, run, looks_up=job.incremental and reached.any_finished)
         finally:

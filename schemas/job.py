@@ -148,7 +148,9 @@ class Job(_Part):
     incremental: bool = True
     lane: Literal["realtime", "batch", "auto"] = "realtime"
     deadline: Duration | None = None
-    priority: int = Field(0, ge=-100, le=100)
+    priority: int = Field(
+        0, ge=-100, le=100, description="one more is twice the share of the fleet, between -5 and 5; none starves"
+    )
     mode: Literal["kafka", "direct"] = "kafka"
     budget: Budget = Budget()
     canary: Canary = Canary()

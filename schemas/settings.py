@@ -108,6 +108,11 @@ class TopicSettings(Settings):
             raise ValueError("is a topic that PROMPTS_TOPIC subscribes to: dead letters would be read as prompts")
         return value
 
+    @property
+    def of_nobody(self) -> frozenset[str]:
+        """The topics that any job may use: the plain one, and a single one that all workers read."""
+        return frozenset({topics.PROMPTS_PREFIX, self.prompts})
+
 
 class GroupSettings(Settings):
     """Which consumer group the workers are in: what it has committed is what they have dealt with."""

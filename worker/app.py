@@ -18,19 +18,23 @@ from schemas.statuses import ExitCode
 from worker.asking import Asker
 from worker.beacon import Beacon
 from worker.circuits import Circuits
+from worker.claiming import Claiming
 from worker.consumer import KafkaSource
 from worker.core.batch import BatchRule
 from worker.core.limiter import Limiter
+from worker.core.room import Bounds
 from worker.dead_letters import KafkaDeadLetters
 from worker.drain import drain
 from worker.endpoint import HttpEndpoint, endpoint_name, make_transport
 from worker.errors import StopAskedError, StoreUnavailableError, WrongSettingsError
+from worker.foreman import Foreman
 from worker.health import HealthServer
 from worker.leases import Leases
 from worker.loop import Loop
 from worker.meter import Meter
 from worker.metrics import Metrics
-from worker.parts import Bounds, Parts
+from worker.orders import OrderDesk
+from worker.parts import Parts
 from worker.quotas import Quotas
 from worker.settings import WorkerSettings
 from worker.startup import wait_for_database, wait_for_kafka
@@ -66,7 +70,9 @@ class App:
         )
         self._writer = Writer(self._store, BatchRule(), self._metrics, _jitter)
         self._leases = Leases(self._store, RENEW_SECONDS)
-        self._loop = Loop(self._parts(), Bounds.of(fleet.max_in_flight))
+        parts = self._parts()
+        self._loop = Loop(parts, Bounds.of(fleet.max_in_flight))
+        self._desk = OrderDesk(self._store.ask, parts.foreman.obey, _jitter, settings.topics.of_nobody)
         self._beacon = Beacon(self._store.ask, name, lambda: (self._upstreams.inside, self._loop.open))
         self._circuits = Circuits(self._upstreams, self._store.ask, _jitter)
         self._quotas = Quotas(self._upstreams, self._store.ask, lambda: self._beacon.alive, _jitter)
@@ -97,6 +103,7 @@ class App:
             health.stop()
 
     async def _work(self) -> ExitCode:
+        await self._desk.open()
         self._source.start()
         self._watch.start(lambda: self._source.partitions, self._metrics.lag)
         self._vitals.started = True
@@ -129,16 +136,20 @@ class App:
     def _keepers(self) -> list[Coroutine[None, None, None]]:
         """What goes on beside the main path."""
         leasing = [self._quotas.run(upstream) for upstream in self._upstreams.all]
-        return [self._writer.run(), self._leases.run(), self._beacon.run(), self._circuits.run(), *leasing]
+        sharing = [self._beacon.run(), self._circuits.run(), self._desk.run(), *leasing]
+        return [self._writer.run(), self._leases.run(), *sharing]
 
     def _parts(self) -> Parts:
         outage = self._settings.fleet.outage_hours * 3600
+        asker = Asker(self._upstreams, self._writer, self._metrics, wall=time.time, jitter=_jitter, outage=outage)
+        claiming = Claiming(self._store, self._leases, _jitter)
         return Parts(
             source=self._source,
-            store=self._store,
+            claiming=claiming,
+            foreman=Foreman(self._source, self._leases, asker, claiming),
             dead_letters=self._letters,
             upstreams=self._upstreams,
-            asker=Asker(self._upstreams, self._writer, self._metrics, wall=time.time, jitter=_jitter, outage=outage),
+            asker=asker,
             writer=self._writer,
             leases=self._leases,
             telemetry=self._metrics,
@@ -148,7 +159,12 @@ class App:
     def _open_health(self) -> HealthServer:
         vitals = self._vitals
         host, port = self._settings.fleet.metrics_host, self._settings.fleet.metrics_port
-        self._metrics.observe(last_poll_age=vitals.poll_age, oldest=vitals.oldest_age, held=lambda: self._loop.open)
+        self._metrics.observe(
+            last_poll_age=vitals.poll_age,
+            oldest=vitals.oldest_age,
+            held=lambda: self._loop.open,
+            parked=lambda: self._source.parked,
+        )
         try:
             health = HealthServer(host, port, self._metrics.registry, alive=vitals.dead, ready=vitals.unready)
         except OSError as error:

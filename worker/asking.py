@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from schemas.message import Prompt
 from schemas.statuses import Billed, Reason
@@ -17,9 +15,11 @@ from worker.core.outcome import Kind, Outcome
 from worker.core.output import asked_again, checked, schema_of, wants_json
 from worker.core.reply import Broken, Reply
 from worker.core.retry import Again, End, Spent, decide
+from worker.core.room import Crowd
 from worker.core.rows import AttemptRow, Call, FinishedRow, ended, ledger_line
 from worker.core.tokens import Size
-from worker.errors import FencedError, WrongSettingsError
+from worker.errors import FencedError, WithdrawnError, WrongSettingsError
+from worker.interrupting import Interruptions
 from worker.ports import Request, Telemetry, Work
 from worker.talk import Talk
 from worker.upstreams import Admission, Upstream, Upstreams
@@ -57,25 +57,33 @@ class Asker:
         self._jitter = jitter
         self._outage = outage
         self._checks = Checks()
-        # Prompts that are at an endpoint or wait for a place there, and the word that there are fewer of them.
-        self.asking = 0
-        self.fewer = asyncio.Event()
-        self._waiting: set[asyncio.Task[Any]] = set()
-        self._stopped = False
+        # Where the prompts in hand are, and who is told when there are fewer at the endpoints or waiting there.
+        self.crowd = Crowd()
+        self.fewer: Callable[[], None] = lambda: None
+        self.waits = Interruptions()
 
     async def ask(self, work: Work) -> tuple[FinishedRow, AttemptRow]:
         """Give a prompt's end and the ledger line of its last call; earlier lines are already with the writer.
 
-        Raises `FencedError` before a call that would be made under a claim that is no longer ours.
+        Raises `FencedError` before a call that would be made under a claim that is no longer ours, `WithdrawnError`
+        before one that would be made against the orders for its run.
         """
+        talk = self._talk(work)
         try:
-            return await self._until_end(self._talk(work))
+            return await self._until_end(talk)
+        except WithdrawnError:
+            raise WithdrawnError(talk.retries) from None
         finally:
-            self._fewer()
+            self._fewer(work)
 
-    def expect(self) -> None:
+    @property
+    def asking(self) -> int:
+        """Prompts that are at an endpoint or wait for a place there."""
+        return self.crowd.asking.total
+
+    def expect(self, work: Work) -> None:
         """Count a prompt that is about to be asked."""
-        self.asking += 1
+        self.crowd.asking.add(work.record.topic)
 
     async def _until_end(self, talk: Talk) -> tuple[FinishedRow, AttemptRow]:
         while True:
@@ -83,48 +91,33 @@ class Asker:
             line = ledger_line(talk.prompt, talk.claim, call, outcome)
             if problem and not talk.repeated:
                 self._repeat(talk, outcome, problem)
-                await self._rest(0.0, self._note(line, "invalid_output"))
+                await self._rest(talk, 0.0, self._note(line, "invalid_output"))
                 continue
             decision = self._decide(talk, outcome, others)
             if isinstance(decision, End):
                 row = ended(talk.prompt, talk.claim, call, outcome, reason=decision.reason, retries=talk.retries)
                 return row, line
             talk.spent, talk.retries = decision.spent, talk.retries + 1
-            await self._rest(decision.seconds, self._note(line, outcome.reason or outcome.kind))
+            await self._rest(talk, decision.seconds, self._note(line, outcome.reason or outcome.kind))
 
-    def stop(self) -> None:
-        """Begin no further call: prompts that wait for one are cancelled, running calls go on."""
-        self._stopped = True
-        for task in self._waiting:
-            task.cancel()
+    def _fewer(self, work: Work) -> None:
+        self.crowd.asking.add(work.record.topic, -1)
+        self.fewer()
 
-    def _fewer(self) -> None:
-        self.asking -= 1
-        self.fewer.set()
-
-    async def _rest(self, seconds: float, recorded: asyncio.Future[bool] | None = None) -> None:
+    async def _rest(self, talk: Talk, seconds: float, recorded: asyncio.Future[bool] | None = None) -> None:
         """Wait out a back-off, and until a call is on record; meanwhile others may have this prompt's place."""
-        self._fewer()
+        self._fewer(talk.work)
         try:
-            with self._interruptible():
+            with self.waits.may_end(talk.work):
                 await asyncio.sleep(seconds)
                 if recorded is not None:
-                    await recorded
+                    await asyncio.shield(recorded)
+        except WithdrawnError:
+            if recorded is not None:
+                await recorded
+            raise
         finally:
-            self.asking += 1
-
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Mark a wait that `stop` may end."""
-        if self._stopped:
-            raise asyncio.CancelledError
-        task = asyncio.current_task()
-        assert task is not None
-        self._waiting.add(task)
-        try:
-            yield
-        finally:
-            self._waiting.discard(task)
+            self.expect(talk.work)
 
     def _talk(self, work: Work) -> Talk:
         assert work.claim is not None
@@ -135,6 +128,7 @@ class Asker:
     async def _call(self, talk: Talk) -> tuple[Outcome, str, Call, bool]:
         loop = asyncio.get_running_loop()
         admission = await self._admit(talk)
+        self.crowd.inside.add(talk.work.record.topic)
         try:
             talk.attempt += 1
             started, started_wall = loop.time(), self._wall()
@@ -148,6 +142,7 @@ class Asker:
             self._writer.note(ledger_line(talk.prompt, talk.claim, call, outcome))
             raise
         finally:
+            self.crowd.inside.add(talk.work.record.topic, -1)
             self._upstreams.leave(admission)
         call = self._made(talk, admission.upstream, started_wall, loop.time() - started)
         self._telemetry.call(talk.alias, call.endpoint, outcome, call.latency_ms / 1000)
@@ -156,14 +151,14 @@ class Asker:
     async def _admit(self, talk: Talk) -> Admission:
         """Wait for a place, until the claim is known to hold; raises `FencedError` when it is known not to."""
         while True:
-            with self._interruptible():
+            with self.waits.may_end(talk.work):
                 admission = await self._upstreams.admit(talk.alias, talk.size)
             if not talk.work.fenced and asyncio.get_running_loop().time() <= talk.work.sure_until:
                 return admission
             self._upstreams.leave(admission)
             if talk.work.fenced:
                 raise FencedError
-            await self._rest(_UNSURE_SECONDS)
+            await self._rest(talk, _UNSURE_SECONDS)
 
     def _made(self, talk: Talk, upstream: Upstream, started: float, seconds: float) -> Call:
         return Call(

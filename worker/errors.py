@@ -5,6 +5,7 @@ WorkerError
 │   └── SchemaMissingError      `headrace migrate` has not run yet
 ├── StoreRefusedError           something in the statement's data; never the same statement again
 ├── FencedError                 another claim of the row has come between: its work goes back to the store's word
+├── WithdrawnError              orders have come for the row: it is not asked any further
 ├── WrongSettingsError          no repetition helps: exit code 2
 └── StopAskedError              the stop came before the work had begun
 """
@@ -30,6 +31,14 @@ class StoreRefusedError(WorkerError):
 
 class FencedError(WorkerError):
     """Another claim of this row has come between, so no further call is made for this one."""
+
+
+class WithdrawnError(WorkerError):
+    """Orders have come for this row before its next call; `retries` is how often it had been asked again."""
+
+    def __init__(self, retries: int = 0) -> None:
+        super().__init__()
+        self.retries = retries
 
 
 class WrongSettingsError(WorkerError):

@@ -67,3 +67,23 @@ RETURNING true
 CIRCUITS = """
 SELECT endpoint, reason, detail FROM headrace.circuits WHERE opened_at IS NOT NULL
 """
+
+# Runs that operators have said something of. Where that was said of a whole job, its other runs are named too, so
+# that a message of a run that nobody has recorded can be told from them. Cancelled runs are remembered for longer
+# than any log is kept.
+ORDERED_RUNS = """
+WITH whole AS (
+    SELECT job FROM headrace.jobs
+    WHERE run = '' AND (state = 'paused' OR finished_at > now() - make_interval(days => %(days)s))
+)
+SELECT job, run, state, CASE WHEN state = 'cancelled' OR run = '' THEN finished_at END FROM headrace.jobs
+WHERE state = 'paused' OR (state = 'cancelled' AND finished_at > now() - make_interval(days => %(days)s))
+    OR job IN (SELECT job FROM whole)
+"""
+
+# A topic is to wait when all its open runs are; it weighs what its newest run that goes on does.
+OPEN_TOPICS = """
+SELECT topic, bool_and(state = 'paused'),
+    coalesce((array_agg(priority ORDER BY run = '', created_at DESC) FILTER (WHERE state <> 'paused'))[1], 0)
+FROM headrace.jobs WHERE state IN ('canary', 'running', 'paused') AND topic IS NOT NULL GROUP BY topic
+"""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 
 from schemas.message import Unreadable, decode
+from schemas.statuses import Reason
+from worker.claiming import comes_within
 from worker.core.claims import Claim, Verdict
-from worker.errors import FencedError, StoreUnavailableError
-from worker.parts import Bounds, Parts
+from worker.core.orders import Word
+from worker.core.room import Bounds
+from worker.core.rows import AttemptRow, FinishedRow, cancelled
+from worker.errors import FencedError, WithdrawnError
+from worker.hands import Hands
+from worker.parts import Parts
 from worker.ports import Taken, Work
 
 log = logging.getLogger(__name__)
@@ -27,16 +33,17 @@ class Loop:
     def __init__(self, parts: Parts, bounds: Bounds) -> None:
         self._parts = parts
         self._bounds = bounds
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._crowd = parts.asker.crowd
+        self._hands = Hands(self._crowd.open, parts.source.look, self._break)
         self._live: list[Work] = []
-        self._claiming = asyncio.Lock()
         self._stopped = asyncio.Event()
         self._broken: BaseException | None = None
+        parts.asker.fewer = parts.source.look
 
     @property
     def open(self) -> int:
         """Prompts in hand whose end is not durable yet."""
-        return len(self._tasks) + len(self._live)
+        return self._crowd.open.total
 
     async def run(self) -> None:
         """Take and answer until stopped; prompts in hand go on in their own tasks. Raises what broke a task."""
@@ -44,6 +51,7 @@ class Loop:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._feed())
                 group.create_task(self._return_to_live())
+                group.create_task(self._parts.foreman.run())
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         if self._broken is not None:
@@ -53,48 +61,51 @@ class Loop:
         """Take nothing more and begin no further call; running calls go on."""
         self._stopped.set()
         self._parts.source.stop()
-        self._parts.asker.stop()
-        self._parts.asker.fewer.set()
+        self._parts.claiming.stop()
+        self._parts.foreman.stop()
+        self._parts.asker.waits.stop()
 
     async def finish(self) -> None:
         """Wait until everything in hand has ended; the caller bounds the time."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._hands.finish()
 
     async def abandon(self) -> list[Work]:
         """End the running calls without their answers, and return the works whose claims are still held."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._hands.cut_off()
         return self._parts.leases.held
 
     async def _feed(self) -> None:
         while not self._stopped.is_set():
-            room = await self._room()
-            taken = await self._parts.source.take(room)
-            await self._claim(self._readable(taken))
+            await self._gather()
+            taken = await self._parts.source.take(max(self._free, 1), self._room)
+            await self._parts.claiming.claim(self._readable(taken), self._start)
 
-    async def _room(self) -> int:
-        """Wait until another claim is worth its round trip, and say how many messages it may take."""
+    @property
+    def _free(self) -> int:
+        weights = self._parts.foreman.orders.weights
+        return min(self._crowd.free(self._parts.upstreams.places, self._bounds, weights), _MOST_A_CLAIM)
+
+    def _room(self, topic: str) -> int:
+        weights = self._parts.foreman.orders.weights
+        return self._crowd.room(topic, self._parts.upstreams.places, self._bounds, weights)
+
+    async def _gather(self) -> None:
+        """While the model is the bottleneck, wait a little for a claim that is worth its round trip."""
         asker = self._parts.asker
         while True:
-            limit = self._parts.upstreams.places
             asking = asker.asking
-            free = min(limit + self._bounds.ahead - asking, self._bounds.open - self.open, _MOST_A_CLAIM)
-            if self._stopped.is_set() or free >= self._bounds.ahead // 2 or (free > 0 and asking < limit // 2):
-                return max(free, 1)
-            asker.fewer.clear()
-            if free <= 0:
-                await asker.fewer.wait()
-            elif not await self._stopping_within(_GATHER_SECONDS) and asker.asking >= asking:
-                return free
+            free = min(sum(map(self._room, self._parts.source.waiting)), self._free)
+            if free <= 0 or free >= self._bounds.ahead // 2 or asking < self._parts.upstreams.places // 2:
+                return
+            if await comes_within(self._stopped, _GATHER_SECONDS) or asker.asking >= asking:
+                return
 
     def _readable(self, taken: Iterable[Taken]) -> list[Work]:
         """Read messages; what cannot be read goes its own way, and duplicates join the work in hand."""
         works: dict[tuple[str, str], Work] = {}
         for item in taken:
             work = self._read(item)
-            if work is not None and not self._joins(work):
+            if work is not None and self._parts.foreman.admits(work) and not self._joins(work):
                 self._keep_latest(works, work)
         return list(works.values())
 
@@ -105,16 +116,19 @@ class Loop:
             return None
         message = decode(record.key, record.value)
         if isinstance(message, Unreadable):
-            self._spawn(self._bury(item, message))
+            self._hands.begin(self._bury(item, message), item.record.topic)
             return None
         return Work(message, record, [item.ticket], message.model or self._parts.upstreams.default)
 
     def _joins(self, work: Work) -> bool:
-        """Let a duplicate of a prompt in hand share its end."""
+        """Let a duplicate of a prompt in hand share its end, but for another run's when that one is withdrawn."""
         held = self._parts.leases.find(work.key)
-        if held is None or held.prompt.fingerprint != work.prompt.fingerprint:
+        if held is None or held.prompt.fingerprint != work.prompt.fingerprint or self._parts.foreman.sends(held):
             return False
-        held.tickets += work.tickets
+        if held.prompt.run == work.prompt.run:
+            held.tickets += work.tickets
+        else:
+            held.twins.append(work)
         self._parts.telemetry.message("duplicate", work.prompt.job)
         return True
 
@@ -126,29 +140,6 @@ class Loop:
             self._parts.telemetry.message("duplicate" if same else "superseded", work.prompt.job)
         works[work.key] = work
 
-    async def _claim(self, works: list[Work]) -> None:
-        if not works:
-            return
-        async with self._claiming:
-            for work, claim in zip(works, await self._claims(works), strict=False):
-                self._start(work, claim)
-
-    async def _claims(self, works: list[Work]) -> list[Claim]:
-        """Claim, repeating while the store is away; nothing is claimed when the stop comes first."""
-        wait, longest = _RETRY_SECONDS
-        while True:
-            since = asyncio.get_running_loop().time()
-            try:
-                claims = await self._parts.store.claim(works)
-            except StoreUnavailableError as error:
-                log.warning("claim.unavailable", extra={"rows": len(works), "what": str(error)})
-                if await self._stopping_within(wait * (0.5 + self._parts.jitter() / 2)):
-                    return []
-                wait = min(wait * 2, longest)
-            else:
-                self._parts.leases.vouch(works, since)
-                return claims
-
     def _start(self, work: Work, claim: Claim) -> None:
         # A claim of ours that is not in hand was made by a statement whose end we never learned.
         adopted = claim.verdict is Verdict.HELD and self._parts.leases.find(work.key) is None
@@ -157,33 +148,43 @@ class Loop:
         if claim.ours or adopted:
             work.claim = claim
             self._parts.leases.hold(work)
-            self._parts.asker.expect()
-            self._spawn(self._answer(work))
+            self._begin(work)
         elif claim.verdict in (Verdict.LIVE, Verdict.HELD):
-            self._live.append(work)
+            self._wait_for_other(work)
         else:
             self._end_work(work, _ENDS[claim.verdict])
 
+    def _begin(self, work: Work) -> None:
+        """Ask what we have claimed, unless orders have come for it meanwhile."""
+        if not self._parts.foreman.admits(work):
+            self._parts.foreman.send_away(work)
+        elif work.word is Word.END:
+            self._hands.begin(self._cancel(work), work.record.topic)
+        else:
+            self._parts.asker.expect(work)
+            self._hands.begin(self._answer(work), work.record.topic)
+
+    def _wait_for_other(self, *works: Work) -> None:
+        """Leave it to the store what becomes of these, and of duplicates by other runs, each by itself."""
+        for work in works:
+            self._live.append(work)
+            self._crowd.open.add(work.record.topic)
+            twins, work.twins = work.twins, []
+            self._wait_for_other(*twins)
+
     async def _return_to_live(self) -> None:
         """Ask again for what another owner held, without holding back anything else."""
-        while not await self._stopping_within(_LIVE_SECONDS * (0.75 + self._parts.jitter() / 2)):
+        while not await comes_within(self._stopped, _LIVE_SECONDS * (0.75 + self._parts.jitter() / 2)):
             waiting, self._live = sorted(self._live, key=lambda work: work.record.offset), []
             works: dict[tuple[str, str], Work] = {}
             for work in waiting:
-                if any(map(self._parts.source.owns, work.tickets)) and not self._joins(work):
+                self._crowd.open.add(work.record.topic, -1)
+                owned = any(map(self._parts.source.owns, work.tickets))
+                if owned and self._parts.foreman.admits(work) and not self._joins(work):
                     self._keep_latest(works, work)
-            await self._claim(list(works.values()))
+            await self._parts.claiming.claim(list(works.values()), self._start)
             # Those that have ended elsewhere, or left, have made room.
-            self._parts.asker.fewer.set()
-
-    async def _stopping_within(self, seconds: float) -> bool:
-        """Sleep, but no longer than until the stop; says whether it has come."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopped.wait()
-        except TimeoutError:
-            return False
-        return True
+            self._parts.source.look()
 
     async def _answer(self, work: Work) -> None:
         """Ask until the prompt has its end, make that durable, then let go of the offset."""
@@ -191,15 +192,36 @@ class Loop:
             row, attempt = await self._parts.asker.ask(work)
         except FencedError:
             self._parts.leases.drop(work)
-            self._live.append(work)
-            return
+            self._wait_for_other(work)
+        except WithdrawnError as withdrawn:
+            await self._withdraw(work, withdrawn.retries)
+        else:
+            await self._keep(work, row, attempt, row.status)
+
+    async def _withdraw(self, work: Work, retries: int) -> None:
+        """Carry out the orders for a prompt in hand; its duplicates by other runs go on."""
+        if work.word is Word.END:
+            await self._cancel(work, retries)
+        else:
+            twins, work.twins = work.twins, []
+            self._wait_for_other(*twins)
+            self._parts.foreman.send_away(work)
+
+    async def _cancel(self, work: Work, retries: int = 0) -> None:
+        assert work.claim is not None
+        await self._keep(work, cancelled(work.prompt, work.claim, work.alias, retries=retries), None, "cancelled")
+
+    async def _keep(self, work: Work, row: FinishedRow, attempt: AttemptRow | None, outcome: str) -> None:
         stored = await self._parts.writer.write(row, attempt)
         self._parts.leases.drop(work)
-        if stored:
-            self._end_work(work, row.status)
-        else:
+        if not stored:
             # Another claim has come between: whether that one has an end is for the store to say.
-            self._live.append(work)
+            self._wait_for_other(work)
+            return
+        if row.reason is Reason.CANCELLED:
+            twins, work.twins = work.twins, []
+            self._wait_for_other(*twins)
+        self._end_work(work, outcome)
 
     async def _bury(self, item: Taken, unreadable: Unreadable) -> None:
         """Deliver an unreadable message to the dead letters before its offset may be committed."""
@@ -211,7 +233,7 @@ class Loop:
         self._end([item], "dead_letter")
 
     def _end_work(self, work: Work, outcome: str) -> None:
-        for ticket in work.tickets:
+        for ticket in (ticket for of in (work, *work.twins) for ticket in of.tickets):
             self._parts.source.done(ticket)
         self._parts.telemetry.message(outcome, work.prompt.job)
 
@@ -220,17 +242,9 @@ class Loop:
             self._parts.source.done(item.ticket)
             self._parts.telemetry.message(outcome, "")
 
-    def _spawn(self, step: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(step)
-        self._tasks.add(task)
-        task.add_done_callback(self._reap)
-
-    def _reap(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._parts.asker.fewer.set()
-        if not task.cancelled() and (error := task.exception()):
-            self._broken = error
-            self.stop()
+    def _break(self, error: BaseException) -> None:
+        self._broken = error
+        self.stop()
 
 
 _ENDS = {Verdict.DONE: "duplicate", Verdict.SUPERSEDED: "superseded", Verdict.CRASHED: "failed"}

@@ -13,7 +13,7 @@ from worker.core.outcome import Kind, Outcome
 from worker.core.rows import cost
 from worker.upstreams import Upstream, Upstreams
 
-_MESSAGE_OUTCOMES = ("succeeded", "failed", "duplicate", "superseded", "dead_letter", "tombstone")
+_MESSAGE_OUTCOMES = ("succeeded", "failed", "cancelled", "duplicate", "superseded", "dead_letter", "tombstone")
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200)
 _STORE_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -90,12 +90,18 @@ class Metrics:
         self._lag.labels(partition[0], str(partition[1])).set(max(messages, 0))
 
     def observe(
-        self, *, last_poll_age: Callable[[], float], oldest: Callable[[], float], held: Callable[[], int]
+        self,
+        *,
+        last_poll_age: Callable[[], float],
+        oldest: Callable[[], float],
+        held: Callable[[], int],
+        parked: Callable[[], int],
     ) -> None:
         """Name who knows what is only worth asking at a scrape."""
         self._last_poll.set_function(last_poll_age)
         self._oldest.set_function(oldest)
         self._open.set_function(held)
+        self._parked.set_function(parked)
 
     def _make_message_metrics(self) -> None:
         registry = self.registry
@@ -150,6 +156,7 @@ class Metrics:
             "headrace_oldest_uncommitted_seconds", "Age of the oldest open message", registry=registry
         )
         self._last_poll = Gauge("headrace_last_poll_age_seconds", "Time since the last poll", registry=registry)
+        self._parked = Gauge("headrace_parked_partitions", "Owned, but of paused jobs", registry=registry)
         self._rebalances = Counter("headrace_rebalances", "Changes of owned partitions", registry=registry)
         self._expired = Counter(
             "headrace_expired_unread", "Messages expired before they were read", registry=registry

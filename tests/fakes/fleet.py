@@ -13,12 +13,15 @@ from tests.fakes.source import FakeSource
 from tests.fakes.telemetry import FakeTelemetry
 from tests.fakes.virtual_time import wall
 from worker.asking import Asker
+from worker.claiming import Claiming
 from worker.core.batch import BatchRule
 from worker.core.limiter import Limiter
+from worker.core.room import Bounds
 from worker.drain import drain
+from worker.foreman import Foreman
 from worker.leases import Leases
 from worker.loop import Loop
-from worker.parts import Bounds, Parts
+from worker.parts import Parts
 from worker.ports import DeadLetters, Endpoint, Store
 from worker.upstreams import Upstream, Upstreams
 from worker.writer import Writer
@@ -63,9 +66,11 @@ class FakeWorker:
         self.telemetry = FakeTelemetry()
         self.writer = Writer(store, BatchRule(), self.telemetry, jitter)
         self.leases = Leases(store, RENEW_SECONDS)
+        self.claiming = Claiming(store, self.leases, jitter)
         self.letters = letters or FakeDeadLetters()
         asker = Asker(self.upstreams, self.writer, self.telemetry, wall=wall, jitter=jitter, outage=outage)
         self.asker = asker
+        self.foreman = Foreman(source, self.leases, asker, self.claiming)
         self.loop = Loop(self._parts(asker, jitter), bounds or Bounds.of(most))
         self.tasks: list[asyncio.Task[None]] = []
 
@@ -77,9 +82,9 @@ class FakeWorker:
 
     async def kill(self) -> None:
         """End everything in the middle of whatever it does, and clean up nothing."""
-        for task in (*self.tasks, *self.loop._tasks):
+        for task in self.tasks:
             task.cancel()
-        await asyncio.gather(*self.tasks, *self.loop._tasks, return_exceptions=True)
+        await asyncio.gather(self.loop._hands.cut_off(), *self.tasks, return_exceptions=True)
 
     async def stop(self, budget: float = 25.0) -> bool:
         """Drain as the composition root does; says whether nothing paid for was left behind."""
@@ -101,7 +106,8 @@ class FakeWorker:
     def _parts(self, asker: Asker, jitter: Callable[[], float]) -> Parts:
         return Parts(
             source=self.source,
-            store=self.store,
+            claiming=self.claiming,
+            foreman=self.foreman,
             dead_letters=self.letters,
             upstreams=self.upstreams,
             asker=asker,

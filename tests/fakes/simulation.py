@@ -10,7 +10,7 @@ from datetime import datetime
 from random import Random
 
 from schemas.message import Prompt, decode
-from schemas.statuses import Reason, Status
+from schemas.statuses import JobState, Reason, Status
 from tests.fakes.dead_letters import FakeDeadLetters
 from tests.fakes.endpoint import FakeEndpoint, answer, completion, error, reply, text_of
 from tests.fakes.fleet import FakeWorker
@@ -20,6 +20,7 @@ from tests.fakes.store import FakeStore, Key, Row, Tables
 from tests.fakes.virtual_time import now, wall
 from worker.core.claims import Claim, Verdict
 from worker.core.offsets import Partition
+from worker.core.orders import Orders, RunState, TopicState
 from worker.core.outcome import Kind
 from worker.core.reply import Break, Broken, Reply
 from worker.core.rows import FinishedRow
@@ -161,6 +162,7 @@ class Simulation:
         self.letters = FakeDeadLetters()
         self.endpoint = PayingEndpoint(self._answer, self.history)
         self.workers: list[SimulatedWorker] = []
+        self.orders = Orders()
         self.published: dict[Key, Prompt] = {}
         self._names = 0
 
@@ -202,7 +204,7 @@ class Simulation:
 
     def _send(self, id_: str, text: str, *, beside: bool = False) -> None:
         """Publish to the id's partition, or as a client with another partitioner would, beside it."""
-        value = message(id_, text, run="run-1")
+        value = message(id_, text, run=self.random.choice(["run-1", "run-1", "run-2"]))
         partition = (int(id_.removeprefix("r-")) + beside) % self.log.partitions
         self.log.publish(value, key=id_.encode(), partition=partition)
         prompt = decode(None, value)
@@ -240,7 +242,7 @@ class Simulation:
         self.letters.failures = self.random.choice([0, 0, 3])
         until = now() + CHAOS_SECONDS
         members = [self._kill, self._stop, self._grow, self._shuffle, self._freeze]
-        services = [self._store_away, self._endpoint_away, self._limit]
+        services = [self._store_away, self._endpoint_away, self._limit, self._order]
         while (gap := self.random.expovariate(1 / 12)) + now() < until:
             await asyncio.sleep(gap)
             await self.random.choice(members + services)()
@@ -253,6 +255,7 @@ class Simulation:
         jitter = Random(self.random.random()).random
         worker = SimulatedWorker(source, store, self.endpoint, most=8, letters=self.letters, jitter=jitter)
         self.history.tell(f"start w-{self._names}")
+        worker.foreman.obey(self.orders)
         self.log.join(source)
         self.workers.append(worker)
         worker.start()
@@ -313,6 +316,23 @@ class Simulation:
             worker.source.lose(worker.source.owned)
             self.log.share()
 
+    async def _order(self) -> None:
+        """Pause one run or the whole topic, cancel a run, or let all go; each worker hears of it in its own time."""
+        run = self.random.choice(["run-1", "run-2"])
+        paused = [RunState("default", run, JobState.PAUSED)]
+        orders = {
+            "pause": Orders(paused),
+            "park": Orders(paused, [TopicState(self.log.topic, paused=True)]),
+            "cancel": Orders([RunState("default", "run-2", JobState.CANCELLED)]),
+            "go": Orders(),
+        }
+        what = self.random.choice(list(orders))
+        self.history.tell(f"order {what} {run}")
+        self.orders = orders[what]
+        for worker in list(self.workers):
+            await asyncio.sleep(self.random.uniform(0, 1))
+            worker.foreman.obey(self.orders)
+
     def _cut(self, worker: SimulatedWorker) -> int:
         """Count the claims of a worker that will not renew them, as the database has them."""
         claimed = (row["worker"] for row in self.tables.results.values() if row["status"] == "claimed")
@@ -330,7 +350,9 @@ class Simulation:
         self.history.tell("heal")
         self.weather.calm()
         self.letters.failures = 0
+        self.orders = Orders()
         for worker in self.workers:
+            worker.foreman.obey(self.orders)
             worker.store.trip.away_until = 0.0
         self.log.members[:] = [worker.source for worker in self.workers]
         self.log.share()

@@ -121,7 +121,7 @@ def test_a_dirty_table_adds_up_and_its_rejects_are_kept(place: Place) -> None:
     rows = [*ROWS, ("r-0", "text 0 🎉"), ("r-1", "other"), (None, "x"), ("blank", " "), ("big", "🙂" * 300_000)]
     write_rows(place.spark, place.folder, rows, "id string, text string")
 
-    run = place.publish(changes={"budget": {"usd": 2.5, "tokens": 1000}})
+    run = place.publish(changes={"priority": 3, "budget": {"usd": 2.5, "tokens": 1000}})
 
     assert run.counts.rejected_by_reason == {
         "null_id": 1,
@@ -136,12 +136,12 @@ def test_a_dirty_table_adds_up_and_its_rejects_are_kept(place: Place) -> None:
         ["null_id", "blank_prompt", "message_too_large", "conflicting_id", "conflicting_id"]
     )
     (recorded,) = place.sql(
-        "SELECT run, state, topic, read, rejected, deduplicated, skipped, published, budget_usd, budget_tokens "
-        "FROM headrace.jobs WHERE job = %s",
+        "SELECT run, state, topic, read, rejected, deduplicated, skipped, published, budget_usd, budget_tokens,"
+        " priority FROM headrace.jobs WHERE job = %s",
         place.job,
     )
     assert recorded[:3] == (run.id, "running", f"headrace.prompts.{place.job}")
-    assert [float(value) for value in recorded[3:]] == [505, 5, 1, 0, 499, 2.5, 1000]
+    assert [float(value) for value in recorded[3:]] == [505, 5, 1, 0, 499, 2.5, 1000, 3]
 
 
 def test_rows_with_a_finished_result_are_skipped(place: Place) -> None:

@@ -116,6 +116,26 @@ def ended(
     )
 
 
+def cancelled(prompt: Prompt, claim: Claim, alias: str, *, retries: int = 0) -> FinishedRow:
+    """Build the end of a prompt whose run was cancelled before its next call."""
+    nothing: dict[str, Any] = dict.fromkeys(
+        "result result_json finish_reason prompt_tokens completion_tokens latency_ms result_length model_answered "
+        "endpoint cost_usd".split()
+    )
+    return FinishedRow(
+        job=prompt.job,
+        id=prompt.id,
+        fence=claim.fence,
+        status=Status.FAILED,
+        reason=Reason.CANCELLED,
+        sanitised=prompt.sanitised,
+        retry_count=retries,
+        error_msg="its run was cancelled",
+        model=alias,
+        **nothing,
+    )
+
+
 def ledger_line(prompt: Prompt, claim: Claim, call: Call, outcome: Outcome) -> AttemptRow:
     """Record one call, whatever came of it."""
     answer = outcome.answer

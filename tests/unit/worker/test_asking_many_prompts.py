@@ -41,7 +41,7 @@ async def ask_all(asker: Asker, ids: Sequence[str], at_once: int = 10_000) -> li
 
     async def ask(nth: int) -> FinishedRow:
         async with places:
-            asker.expect()
+            asker.expect(works[nth])
             return (await asker.ask(works[nth]))[0]
 
     writing = asyncio.create_task(asker._writer.run())

@@ -47,7 +47,7 @@ class Desk:
     async def ask(self, one: Work) -> FinishedRow:
         if one.claim is None:
             (one.claim,) = await self.store.claim([one])
-        self.asker.expect()
+        self.asker.expect(one)
         writing = asyncio.create_task(self.writer.run())
         try:
             row, line = await self.asker.ask(one)
@@ -286,7 +286,7 @@ async def test_a_stop_ends_waits_at_once_and_lets_calls_go_on() -> None:
     await asyncio.sleep(60.1)
     late = asyncio.create_task(desk.ask(work("late")))
     assert calling.done()
-    desk.asker.stop()
+    desk.asker.waits.stop()
     await asyncio.gather(resting, return_exceptions=True)
     assert resting.cancelled()
     await asyncio.sleep(0)
@@ -299,7 +299,7 @@ async def test_a_stop_ends_waits_at_once_and_lets_calls_go_on() -> None:
 @virtual
 async def test_after_a_stop_no_call_begins() -> None:
     desk = Desk(lambda _: answer())
-    desk.asker.stop()
+    desk.asker.waits.stop()
     asking = asyncio.create_task(desk.ask(work()))
     await asyncio.gather(asking, return_exceptions=True)
     assert asking.cancelled()

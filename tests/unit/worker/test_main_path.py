@@ -18,8 +18,8 @@ from tests.fakes.source import FakeLog, FakeSource
 from tests.fakes.store import FakeStore, Row, Tables
 from tests.fakes.virtual_time import now, settle, virtual, wall
 from worker.core.reply import Broken, Reply
+from worker.core.room import Bounds
 from worker.errors import StoreUnavailableError, WrongSettingsError
-from worker.parts import Bounds
 from worker.ports import Request
 
 P = (TOPIC, 0)
@@ -34,8 +34,9 @@ class Mill:
         *,
         latency: float = 0.1,
         partitions: int = 1,
+        others: tuple[str, ...] = (),
     ) -> None:
-        self.log = FakeLog(partitions=partitions, clock=wall)
+        self.log = FakeLog(partitions=partitions, clock=wall, others=others)
         self.tables = Tables(wall)
         self.endpoint = FakeEndpoint(handler, latency)
         self.workers: list[FakeWorker] = []
@@ -49,8 +50,10 @@ class Mill:
         one.start()
         return one
 
-    def publish(self, id_: str, prompt: str = "Why?", partition: int = 0, **fields: Any) -> None:
-        self.log.publish(message(id_, prompt, **fields), key=id_.encode(), partition=partition)
+    def publish(
+        self, id_: str, prompt: str = "Why?", partition: int = 0, topic: str | None = None, **fields: Any
+    ) -> None:
+        self.log.publish(message(id_, prompt, **fields), key=id_.encode(), partition=partition, topic=topic)
 
     def row(self, id_: str, job: str = "default") -> Row:
         return self.tables.results[job, id_]

@@ -27,7 +27,7 @@ PROMISED = """
 @pytest.fixture
 def metrics() -> Metrics:
     metrics = Metrics(upstreams(upstream(SERVED, price=PRICE), upstream(SERVED, "large", name="b")), 120.0)
-    metrics.observe(last_poll_age=lambda: 0.5, oldest=lambda: 7.0, held=lambda: 3)
+    metrics.observe(last_poll_age=lambda: 0.5, oldest=lambda: 7.0, held=lambda: 3, parked=lambda: 2)
     return metrics
 
 
@@ -56,7 +56,7 @@ def test_known_label_sets_begin_at_nothing(metrics: Metrics) -> None:
         assert value(metrics, "dead_letters_total", reason=letter) == 0
     for kind in Kind:
         assert value(metrics, "calls_total", model="small", endpoint="vllm-a:8000", outcome=kind) == 0
-    for outcome in ("succeeded", "failed", "duplicate", "superseded", "dead_letter", "tombstone"):
+    for outcome in ("succeeded", "failed", "cancelled", "duplicate", "superseded", "dead_letter", "tombstone"):
         assert value(metrics, "messages_total", outcome=outcome) == 0
 
 

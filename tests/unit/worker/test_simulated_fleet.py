@@ -58,7 +58,9 @@ def test_the_seeds_are_no_vacuous_pass() -> None:
         )
         seen["asked twice"] += sum(count > 1 for count in simulation.history.paid.values())
         seen["letters"] += len(simulation.letters.letters)
-    assert all(seen[event] > 20 for event in ("kill", "stop", "start", "rebalance", "store", "freeze", "published"))
+    assert all(
+        seen[event] > 20 for event in ("kill", "stop", "start", "rebalance", "store", "freeze", "order", "published")
+    )
     assert all(seen[what] > 5 for what in ("taken over", "lost lines", "asked twice", "letters"))
 
 

@@ -53,6 +53,11 @@ class Leases:
         """The work in hand for a key."""
         return self._held.get(key)
 
+    def holds(self, key: tuple[str, str], fence: int) -> bool:
+        """Whether this claim of a key, or a newer one, is in hand."""
+        held = self._held.get(key)
+        return held is not None and held.claim is not None and held.claim.fence >= fence
+
     @property
     def held(self) -> list[Work]:
         """All works whose claim is held."""

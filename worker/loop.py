@@ -142,7 +142,7 @@ class Loop:
 
     def _start(self, work: Work, claim: Claim) -> None:
         # A claim of ours that is not in hand was made by a statement whose end we never learned.
-        adopted = claim.verdict is Verdict.HELD and self._parts.leases.find(work.key) is None
+        adopted = claim.verdict is Verdict.HELD and not self._parts.leases.holds(work.key, claim.fence)
         if claim.lost:
             self._parts.telemetry.lost_call()
         if claim.ours or adopted:

@@ -474,3 +474,25 @@ async def test_an_idle_worker_waits_for_its_first_message_for_hours() -> None:
     await mill.until(lambda: mill.log.done, 5)
     await worker.stop()
     await settle()
+
+
+@virtual
+async def test_a_newer_version_whose_claim_was_not_heard_of_fences_the_older_one_in_hand() -> None:
+    mill = Mill(lambda r: error(503) if text_of(r) == "v1" else answer(), latency=1)
+    mill.publish("r-1", "v1")
+    mill.worker(Unheard(mill.tables, 1004.9, 1005.1))
+    await asyncio.sleep(5)
+    mill.publish("r-1", "v2")
+    await mill.until(lambda: mill.log.done)
+    assert [text_of(asked.request) for asked in mill.endpoint.asked] == ["v1", "v2"]
+    assert mill.row("r-1")["result"] == "yes"
+
+
+class Unheard(Away):
+    """A store whose answers are lost between two instants, after the statement has taken effect."""
+
+    async def before(self) -> None:
+        return
+
+    async def after(self) -> None:
+        await super().before()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -15,15 +15,29 @@ from control.topics import KafkaUnreachableError, TopicRefusedError
 from schemas import kafka
 from schemas.settings import KafkaSettings, SettingsError
 
+T = TypeVar("T")
 Partition: TypeAlias = tuple[str, int]
 AnyMessage: TypeAlias = "Message[bytes, bytes]"
 
 BROKER_SECONDS = 15.0
 # No broker is silent for this long while it has something to give.
 _PATIENCE_SECONDS = 30.0
+_AGAIN_SECONDS = 0.2
 _AT_ONCE = 500
 _OF_MEMBERS = frozenset({"group.protocol", "group.remote.assignor", "group.instance.id"})
 _ENDS = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._PARTITION_EOF})
+_PASSING = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
 _REFUSED = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -69,11 +83,16 @@ class Ranges:
 
     def watermarks(self, partition: Partition) -> tuple[int, int]:
         """The first offset that is still there, and the one that the next message will have."""
-        with self.translated(partition[0]):
-            found = self.consumer.get_watermark_offsets(TopicPartition(*partition), timeout=BROKER_SECONDS)
-            if found is None:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        place = TopicPartition(*partition)
+        found = self.ask(partition[0], lambda: self.consumer.get_watermark_offsets(place, timeout=BROKER_SECONDS))
+        if found is None:
+            raise KafkaUnreachableError(f"{self._servers}: no answer for {BROKER_SECONDS:.0f} s")
         return found
+
+    def ask(self, topic: str, question: Callable[[], T]) -> T:
+        """Ask the brokers, again for a while where a partition or a group is changing hands."""
+        with self.translated(topic):
+            return _until_settled(question, time.monotonic() + _PATIENCE_SECONDS)
 
     @contextmanager
     def translated(self, topic: str) -> Iterator[None]:
@@ -97,6 +116,16 @@ class Ranges:
             if found := [message for message in (*first, *rest) if _counts(message)]:
                 return found
         raise KafkaUnreachableError(f"{self._servers}: nothing of {topic} came for {_PATIENCE_SECONDS:.0f} s")
+
+
+def _until_settled(question: Callable[[], T], deadline: float) -> T:
+    while True:
+        try:
+            return question()
+        except KafkaException as error:
+            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                raise
+        time.sleep(_AGAIN_SECONDS)
 
 
 def _taken(message: AnyMessage, ends: dict[Partition, int]) -> Raw | None:

@@ -52,8 +52,7 @@ class Reader:
     def unread(self, topic: str) -> Iterator[Raw]:
         """The messages of a topic that the group has not committed yet, up to the end as it is now."""
         partitions = [TopicPartition(topic, number) for number in range(self._topics[topic])]
-        with self._look.translated(topic):
-            committed = self._look.consumer.committed(partitions, timeout=BROKER_SECONDS)
+        committed = self._look.ask(topic, lambda: self._look.consumer.committed(partitions, timeout=BROKER_SECONDS))
         return self._look.read(self._ranges(self._look, topic, {(p.topic, p.partition): p.offset for p in committed}))
 
     def at(self, places: Iterable[Place]) -> Iterator[Raw]:
@@ -81,8 +80,9 @@ class Reader:
     def _starts(self, topic: str, since: datetime) -> dict[Partition, int]:
         at = int(since.timestamp() * 1000)
         asked = [TopicPartition(topic, number, at) for number in range(self._topics[topic])]
-        with self._stream.translated(topic):
-            found = self._stream.consumer.offsets_for_times(asked, timeout=BROKER_SECONDS)
+        found = self._stream.ask(
+            topic, lambda: self._stream.consumer.offsets_for_times(asked, timeout=BROKER_SECONDS)
+        )
         # Where nothing is that young, the answer is a number below zero.
         return {(p.topic, p.partition): p.offset if p.offset >= 0 else _BEYOND for p in found}
 

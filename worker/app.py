@@ -8,9 +8,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Coroutine, Mapping
-
-import httpx
+from collections.abc import Coroutine
 
 from schemas import kafka
 from schemas.database import RENEW_SECONDS
@@ -21,25 +19,22 @@ from worker.circuits import Circuits
 from worker.claiming import Claiming
 from worker.consumer import KafkaSource
 from worker.core.batch import BatchRule
-from worker.core.limiter import Limiter
 from worker.core.room import Bounds
 from worker.dead_letters import KafkaDeadLetters
 from worker.drain import drain
-from worker.endpoint import HttpEndpoint, endpoint_name, make_transport
 from worker.errors import StopAskedError, StoreUnavailableError, WrongSettingsError
 from worker.foreman import Foreman
 from worker.health import HealthServer
 from worker.leases import Leases
 from worker.loop import Loop
-from worker.meter import Meter
 from worker.metrics import Metrics
 from worker.orders import OrderDesk
 from worker.parts import Parts
 from worker.quotas import Quotas
+from worker.serving import Serving
 from worker.settings import WorkerSettings
 from worker.startup import wait_for_database, wait_for_kafka
 from worker.store import PostgresStore
-from worker.upstreams import Upstream, Upstreams
 from worker.vitals import Vitals
 from worker.watch import KafkaWatch
 from worker.writer import Writer
@@ -57,8 +52,8 @@ class App:
     def __init__(self, settings: WorkerSettings) -> None:
         fleet, name = settings.fleet, settings.worker
         self._settings = settings
-        self._transports = {alias: make_transport(fleet.transport) for alias in settings.models}
-        self._upstreams = make_upstreams(settings, self._transports)
+        self._serving = Serving(settings)
+        self._upstreams = self._serving.upstreams
         self._metrics = Metrics(self._upstreams, max(model.timeouts.read for model in settings.models.values()))
         self._store = PostgresStore(settings.database, name)
         self._watch = KafkaWatch(kafka.common(settings.kafka))
@@ -97,8 +92,7 @@ class App:
         finally:
             watching.cancel()
             self._letters.close()
-            for transport in self._transports.values():
-                await transport.aclose()
+            await self._serving.close()
             await self._store.close()
             health.stop()
 
@@ -135,9 +129,9 @@ class App:
 
     def _keepers(self) -> list[Coroutine[None, None, None]]:
         """What goes on beside the main path."""
-        leasing = [self._quotas.run(upstream) for upstream in self._upstreams.all]
-        sharing = [self._beacon.run(), self._circuits.run(), self._desk.run(), *leasing]
-        return [self._writer.run(), self._leases.run(), *sharing]
+        following = self._serving.run(lambda: self._metrics.follow(self._upstreams))
+        fleet = (self._beacon.run(), self._circuits.run(), self._desk.run(), self._quotas.run())
+        return [self._writer.run(), self._leases.run(), *fleet, following]
 
     def _parts(self) -> Parts:
         outage = self._settings.fleet.outage_hours * 3600
@@ -198,31 +192,3 @@ class App:
             # Asked twice: leave at once, as a crash would; the claims' leases run out by themselves.
             os._exit(ExitCode.FAILED)
         self._stop.set()
-
-
-def make_upstreams(settings: WorkerSettings, transports: Mapping[str, httpx.AsyncBaseTransport]) -> Upstreams:
-    """Build every endpoint of the models file, or the one of the plain settings; an alias shares its connections."""
-    fleet = settings.fleet
-    upstreams = []
-    for alias, model in settings.models.items():
-        for spec in model.endpoints:
-            key = settings.keys[spec.api_key_env]
-            limiter = Limiter(
-                min(spec.max_concurrency or fleet.max_in_flight, fleet.max_in_flight), model.timeouts.read
-            )
-            upstreams.append(
-                Upstream(
-                    name=endpoint_name(spec.base_url),
-                    alias=alias,
-                    model=spec.model or alias,
-                    endpoint=HttpEndpoint(spec.base_url, key, transports[alias], model.timeouts),
-                    limiter=limiter,
-                    price=model.price,
-                    weight=spec.weight,
-                    account=" ".join(
-                        filter(None, (endpoint_name(spec.base_url), spec.model or alias, spec.api_key_env))
-                    ),
-                    meter=Meter.of(spec.rpm, spec.tpm),
-                )
-            )
-    return Upstreams(upstreams, settings.default_model, fleet.max_in_flight, passes_unknown=fleet.models_file is None)

@@ -23,7 +23,6 @@ class Metrics:
 
     def __init__(self, upstreams: Upstreams, longest_read: float) -> None:
         self.registry = CollectorRegistry()
-        self._prices = {(u.alias, u.name): u.price for u in upstreams.all}
         self._make_message_metrics()
         self._make_call_metrics(upstreams, longest_read)
         self._make_log_metrics()
@@ -46,7 +45,7 @@ class Metrics:
             return
         self._tokens_of(alias, "prompt").inc(answer.prompt_tokens or 0)
         self._tokens_of(alias, "completion").inc(answer.completion_tokens or 0)
-        self._cost_of(alias).inc(float(cost(answer, self._prices[alias, endpoint]) or 0))
+        self._cost_of(alias).inc(float(cost(answer, self._prices.get((alias, endpoint))) or 0))
 
     def lost_call(self) -> None:
         """Count a call that another owner may have made before it died."""
@@ -137,8 +136,6 @@ class Metrics:
         # A look-up by labels takes a lock and checks the names each time; the sets are closed and small.
         self._calls_of, self._seconds_of = cache(self._calls.labels), cache(self._call_seconds.labels)
         self._tokens_of, self._cost_of = cache(self._tokens.labels), cache(self._cost.labels)
-        for upstream in upstreams.all:
-            self._start_at_zero(upstream)
 
     def _start_at_zero(self, upstream: Upstream) -> None:
         for kind in Kind:
@@ -164,15 +161,24 @@ class Metrics:
         self._commit_failures = Counter("headrace_commit_failures", "Commits refused", registry=registry)
 
     def _watch(self, upstreams: Upstreams) -> None:
-        registry = self.registry
-        in_flight = Gauge("headrace_in_flight", "Calls open now", registry=registry)
+        in_flight = Gauge("headrace_in_flight", "Calls open now", registry=self.registry)
         in_flight.set_function(lambda: upstreams.inside)
-        limit = Gauge("headrace_concurrency_limit", "Calls allowed at once", ["endpoint"], registry=registry)
-        circuit = Gauge("headrace_circuit_open", "1 while an endpoint is not called", ["endpoint"], registry=registry)
+        self._limit = Gauge(
+            "headrace_concurrency_limit", "Calls allowed at once", ["endpoint"], registry=self.registry
+        )
+        self._circuit = Gauge(
+            "headrace_circuit_open", "1 while an endpoint is not called", ["endpoint"], registry=self.registry
+        )
+        self.follow(upstreams)
+
+    def follow(self, upstreams: Upstreams) -> None:
+        """Show the endpoints as they are now."""
+        self._prices = {(u.alias, u.name): u.price for u in upstreams.all}
         for upstream in upstreams.all:
-            limit.labels(upstream.name).set_function(lambda it=upstream: it.limit)  # type: ignore[misc]
+            self._start_at_zero(upstream)
             opened = upstream.circuit
-            circuit.labels(upstream.name).set_function(lambda it=opened: float(it.opened_for is not None))  # type: ignore[misc]
+            self._limit.labels(upstream.name).set_function(lambda it=upstream: it.limit)  # type: ignore[misc]
+            self._circuit.labels(upstream.name).set_function(lambda it=opened: float(it.opened_for is not None))  # type: ignore[misc]
 
     def _forget_lag(self, topic: str, partition: int) -> None:
         try:

@@ -19,6 +19,7 @@ Ask = Callable[[str, Mapping[str, Any]], Awaitable[list[tuple[Any, ...]]]]
 
 # Nobody asks more often than this, however hungry: a lease is worth half a second of the whole fleet.
 _BREATH_SECONDS = 0.02
+_LOOK_SECONDS = 1.0
 _LINE_EVERY_SECONDS = 60.0
 
 
@@ -36,8 +37,21 @@ class Quotas:
         self._own_next: dict[tuple[str, Unit], float] = {}
         self._told = float("-inf")
 
-    async def run(self, upstream: Upstream) -> None:
-        """Lease for one endpoint, whenever calls wait there, until cancelled."""
+    async def run(self) -> None:
+        """Lease for every endpoint, those that come later too, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            keepers: dict[Upstream, asyncio.Task[None]] = {}
+            while True:
+                served = self._upstreams.all
+                for upstream in [known for known in keepers if known not in served]:
+                    keepers.pop(upstream).cancel()
+                for upstream in served:
+                    if upstream not in keepers:
+                        keepers[upstream] = group.create_task(self._keep(upstream))
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _keep(self, upstream: Upstream) -> None:
+        """Lease for one endpoint, whenever calls wait there."""
         while True:
             await upstream.meter.hungry.wait()
             upstream.meter.hungry.clear()

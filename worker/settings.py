@@ -66,14 +66,23 @@ class WorkerSettings:
         self.log = _read(LogSettings.read, environ, problems)
         if problems:
             raise SettingsError("settings", problems)
-        self.models = _models(self.fleet)
-        self.keys = _keys(self.fleet, self.models, environ)
+        self._environ = environ
+        self.models, self.keys = self.read_models()
+
+    def read_models(self) -> tuple[Mapping[str, models.Model], Mapping[str | None, Key]]:
+        """Read the models as they are now, and their keys; raises `SettingsError` with every problem."""
+        found = _models(self.fleet)
+        return found, _keys(self.fleet, found, self._environ)
 
     @property
     def default_model(self) -> str:
         """The alias of messages that name none."""
-        named = self.fleet.model if self.fleet.model in self.models or self.fleet.models_file is None else None
-        return named or next(iter(self.models))
+        return self.default_of(self.models)
+
+    def default_of(self, found: Mapping[str, models.Model]) -> str:
+        """The same among other models."""
+        named = self.fleet.model if self.fleet.model in found or self.fleet.models_file is None else None
+        return named or next(iter(found))
 
     @property
     def worker(self) -> str:

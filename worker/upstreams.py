@@ -35,6 +35,8 @@ class Upstream:
     weight: float = 1.0
     inside: int = 0
     account: str = ""
+    rpm: int | None = None
+    tpm: int | None = None
     circuit: Circuit = field(default_factory=Circuit)
     meter: Meter = field(default_factory=Meter)
     news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -120,7 +122,7 @@ class Upstreams:
 
         An alias that nobody serves is a fault of the run, so its rows wait.
         """
-        while alias not in self._gates:
+        while not self._by_alias.get(alias):
             self._missing.add(alias)
             await asyncio.sleep(_UNKNOWN_ALIAS_SECONDS)
         return await self._gates[alias].enter(size)
@@ -131,6 +133,19 @@ class Upstreams:
             admission.upstream.circuit.abandon_probe()
         admission.upstream.inside -= 1
         self.inside -= 1
+        for gate in self._gates.values():
+            gate.look()
+
+    def become(self, upstreams: Iterable[Upstream], default: str) -> None:
+        """Serve these from now on; calls at others end where they are, callers of an alias that has gone wait."""
+        new = list(upstreams)
+        for alias in {upstream.alias for upstream in new} - self._by_alias.keys():
+            self._by_alias[alias] = []
+            self._gates[alias] = self._gate(self._by_alias[alias])
+        for alias, group in self._by_alias.items():
+            group[:] = [upstream for upstream in new if upstream.alias == alias]
+        self._missing = {alias for alias in self._missing if not self._by_alias.get(alias)}
+        self.default = default
         for gate in self._gates.values():
             gate.look()
 
@@ -147,8 +162,9 @@ class Upstreams:
     @property
     def faults(self) -> Mapping[str, str]:
         """What is not usable now, and why, in our own words."""
+        missing = self._missing | {alias for alias, group in self._by_alias.items() if not group}
         open_circuits = {u.name: u.circuit.opened_for.message for u in self.all if u.circuit.opened_for}
-        return open_circuits | {f"model {alias}": "is not in the models file" for alias in sorted(self._missing)}
+        return open_circuits | {f"model {alias}": "is not in the models file" for alias in sorted(missing)}
 
     @property
     def usable(self) -> bool:

@@ -57,7 +57,7 @@ class Crowd:
         self.size = size or Size(0)
         self.left: list[float] = []
         quotas = Quotas(self.upstreams, database.ask, lambda: alive, half)
-        self.tasks = [asyncio.create_task(quotas.run(limited))]
+        self.tasks = [asyncio.create_task(quotas.run())]
         self.tasks += [asyncio.create_task(self._call()) for _ in range(40)]
 
     async def _call(self) -> None:

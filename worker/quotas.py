@@ -43,11 +43,9 @@ class Quotas:
             keepers: dict[Upstream, asyncio.Task[None]] = {}
             while True:
                 served = self._upstreams.all
-                for upstream in [known for known in keepers if known not in served]:
+                for upstream in keepers.keys() - served:
                     keepers.pop(upstream).cancel()
-                for upstream in served:
-                    if upstream not in keepers:
-                        keepers[upstream] = group.create_task(self._keep(upstream))
+                keepers |= {new: group.create_task(self._keep(new)) for new in served if new not in keepers}
                 await asyncio.sleep(_LOOK_SECONDS)
 
     async def _keep(self, upstream: Upstream) -> None:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from schemas.message import Prompt
-from schemas.statuses import Billed, Reason
-from worker.core.classify import classify
+from schemas.statuses import Billed
 from worker.core.idempotency import idempotency_key
 from worker.core.outcome import Kind, Outcome
-from worker.core.output import asked_again, checked, schema_of, wants_json
-from worker.core.reply import Broken, Reply
+from worker.core.output import asked_again
 from worker.core.retry import Again, End, Spent, decide
+from worker.core.retry_budget import RetryBudget
 from worker.core.room import Crowd
 from worker.core.rows import AttemptRow, Call, FinishedRow, ended, ledger_line
 from worker.core.tokens import Size
 from worker.errors import FencedError, WithdrawnError, WrongSettingsError
 from worker.interrupting import Interruptions
+from worker.judge import Judge
 from worker.ports import Request, Telemetry, Work
 from worker.talk import Talk
 from worker.upstreams import Admission, Upstream, Upstreams
-from worker.validation import Checks
 from worker.writer import Writer
 
 log = logging.getLogger(__name__)
@@ -32,6 +31,7 @@ log = logging.getLogger(__name__)
 _ANSWERS_LATELY_SECONDS = 30.0
 # A claim that may have run out waits this long between looks at whether it has been renewed.
 _UNSURE_SECONDS = 1.0
+_TICK_SECONDS = 0.001
 
 
 class Asker:
@@ -56,9 +56,10 @@ class Asker:
         self._wall = wall
         self._jitter = jitter
         self._outage = outage
-        self._checks = Checks()
+        self._judge = Judge(wall)
         # Where the prompts in hand are, and who is told when there are fewer at the endpoints or waiting there.
         self.crowd = Crowd()
+        self._retries: defaultdict[str, RetryBudget] = defaultdict(RetryBudget)
         self.fewer: Callable[[], None] = lambda: None
         self.waits = Interruptions()
 
@@ -97,8 +98,17 @@ class Asker:
             if isinstance(decision, End):
                 row = ended(talk.prompt, talk.claim, call, outcome, reason=decision.reason, retries=talk.retries)
                 return row, line
+            counted = decision.spent.retries > talk.spent.retries
             talk.spent, talk.retries = decision.spent, talk.retries + 1
             await self._rest(talk, decision.seconds, self._note(line, outcome.reason or outcome.kind))
+            if counted:
+                await self._afford_retry(talk)
+
+    async def _afford_retry(self, talk: Talk) -> None:
+        """Wait until one more retry keeps them a small part of all calls."""
+        budget, now = self._retries[talk.alias], asyncio.get_running_loop().time
+        while not budget.take(now()):
+            await self._rest(talk, max(budget.ready_at(now()) - now(), _TICK_SECONDS))
 
     def _fewer(self, work: Work) -> None:
         self.crowd.asking.add(work.record.topic, -1)
@@ -132,6 +142,7 @@ class Asker:
         try:
             talk.attempt += 1
             started, started_wall = loop.time(), self._wall()
+            self._retries[talk.alias].called(started)
             reply = await admission.upstream.endpoint.ask(self._request(talk, admission))
             outcome, problem = self._judge(talk.prompt, reply)
             await self._check_address(admission.upstream, outcome)
@@ -192,14 +203,6 @@ class Asker:
         talk.failing_since = now if talk.failing_since is None else talk.failing_since
         return upstream.circuit.answered_since(since)
 
-    def _judge(self, prompt: Prompt, reply: Reply | Broken) -> tuple[Outcome, str]:
-        try:
-            return self._checked(prompt, classify(reply, self._wall()))
-        except Exception as error:
-            # A body that breaks our own reader must not take the other calls of this worker with it.
-            log.exception("answer.unreadable", extra={"id": prompt.id, "what": type(error).__name__})
-            return Outcome(Kind.MALFORMED, Reason.MALFORMED_RESPONSE, Billed.MAYBE, code=type(error).__name__), ""
-
     def _request(self, talk: Talk, admission: Admission) -> Request:
         prompt = talk.prompt
         return Request(
@@ -211,11 +214,6 @@ class Asker:
             params=prompt.params,
             response_format=prompt.response_format,
         )
-
-    def _checked(self, prompt: Prompt, outcome: Outcome) -> tuple[Outcome, str]:
-        if not wants_json(prompt.response_format):
-            return outcome, ""
-        return checked(outcome, self._checks.of(schema_of(prompt.response_format)))
 
     def _repeat(self, talk: Talk, outcome: Outcome, problem: str) -> None:
         assert outcome.answer is not None

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from confluent_kafka import Consumer, Message, Producer, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
 from control.cli import app
 from schemas.message import Prompt, decode
 from schemas.topics import PARTITIONER
-from tests.fleet import ROOT, Fleet
+from tests.fleet import ROOT, Fleet, wait_for
 
 Pairs = Sequence[tuple[str, str | bytes | None]]
 
@@ -140,6 +140,24 @@ def commit_all(world: Fleet, group: str) -> None:
         partitions = consumer.list_topics(world.topic, 10).topics[world.topic].partitions
         ends = [(p, consumer.get_watermark_offsets(TopicPartition(world.topic, p), 10)[1]) for p in partitions]
         consumer.commit(offsets=[TopicPartition(world.topic, p, end) for p, end in ends], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def wait_for_leaders(world: Fleet) -> None:
+    """Wait until each partition of a new topic answers."""
+    consumer = Consumer({"bootstrap.servers": world.kafka, "group.id": "nobody"})
+
+    def answers(place: TopicPartition) -> bool:
+        try:
+            return consumer.get_watermark_offsets(place, 10) is not None
+        except KafkaException:
+            return False
+
+    try:
+        for topic in (world.topic, world.dead_letter_topic):
+            for partition in consumer.list_topics(topic, 10).topics[topic].partitions:
+                wait_for(lambda: answers(TopicPartition(topic, partition)), 30)  # noqa: B023
     finally:
         consumer.close()
 

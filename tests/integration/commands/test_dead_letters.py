@@ -44,6 +44,7 @@ from tests.integration.commands.letters import (
     store,
     topic_id,
     topic_messages,
+    wait_for_leaders,
 )
 from tests.services import KafkaService, PostgresService
 
@@ -57,6 +58,7 @@ RED = "\x1b[31m[red]\u202e"
 def world(kafka: KafkaService, postgres: PostgresService, tmp_path: Path) -> Iterator[Fleet]:
     """A job without workers: what they would have left behind is written by hand."""
     with fleet(kafka.bootstrap_servers, postgres.new_database(), tmp_path, "http://127.0.0.1:1/v1") as made:
+        wait_for_leaders(made)
         yield made
 
 

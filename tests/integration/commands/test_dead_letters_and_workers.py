@@ -14,7 +14,15 @@ from schemas.message import Unreadable
 from schemas.settings import KafkaSettings
 from schemas.statuses import DeadLetter
 from tests.fleet import Fleet, fleet, wait_for
-from tests.integration.commands.letters import body, bury, command, command_of_its_own, headers_of, topic_messages
+from tests.integration.commands.letters import (
+    body,
+    bury,
+    command,
+    command_of_its_own,
+    headers_of,
+    topic_messages,
+    wait_for_leaders,
+)
 from tests.services import KafkaService, PostgresService
 from tests.simulated import Simulated, simulated
 from worker.dead_letters import KafkaDeadLetters
@@ -33,6 +41,7 @@ def endpoint() -> Iterator[Simulated]:
 @pytest.fixture
 def world(kafka: KafkaService, postgres: PostgresService, endpoint: Simulated, tmp_path: Path) -> Iterator[Fleet]:
     with fleet(kafka.bootstrap_servers, postgres.new_database(), tmp_path, endpoint.base_url) as made:
+        wait_for_leaders(made)
         yield made
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -24,8 +23,6 @@ from worker.ports import Request, Telemetry, Work
 from worker.talk import Talk
 from worker.upstreams import Admission, Upstream, Upstreams
 from worker.writer import Writer
-
-log = logging.getLogger(__name__)
 
 # For a row's first failure, the endpoint counts as answering when anybody has had an answer this lately.
 _ANSWERS_LATELY_SECONDS = 30.0

@@ -6,12 +6,14 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from control.dead_letters.cli import app as dead_letters
+from control.ends import stop
+from control.jobs import cli as jobs
 from control.migrate import migrate as run_migrations
 from control.migrate import problem
 from control.topics import KafkaUnreachableError, TopicRefusedError, make_topics
@@ -30,6 +32,8 @@ app = typer.Typer(
 )
 
 app.add_typer(dead_letters, name="dead-letters")
+for order in (jobs.pause, jobs.resume, jobs.cancel):
+    app.command(epilog=jobs.SETTINGS)(order)
 
 
 class Document(StrEnum):
@@ -49,10 +53,10 @@ def migrate() -> None:
     try:
         revision = run_migrations(database)
     except OperationalError as error:
-        _stop(ExitCode.UNREACHABLE, f"database: {problem(error)}. Check DATABASE_URL and that the server is up.")
+        stop(ExitCode.UNREACHABLE, f"database: {problem(error)}. Check DATABASE_URL and that the server is up.")
     except (SQLAlchemyError, UnicodeError) as error:
         advice = "Run it as a user who may create tables, on a database whose encoding is UTF8."
-        _stop(ExitCode.FAILED, f"database: {problem(error)}. {advice}")
+        stop(ExitCode.FAILED, f"database: {problem(error)}. {advice}")
     typer.echo(f"schema headrace is at revision {revision}")
 
 
@@ -68,11 +72,11 @@ def topics(
     try:
         made = make_topics(kafka, names, jobs or [])
     except KafkaUnreachableError as error:
-        _stop(ExitCode.UNREACHABLE, f"kafka: {error}. Check KAFKA_BOOTSTRAP_SERVERS and that the broker is up.")
+        stop(ExitCode.UNREACHABLE, f"kafka: {error}. Check KAFKA_BOOTSTRAP_SERVERS and that the broker is up.")
     except TopicRefusedError as error:
-        _stop(ExitCode.FAILED, f"kafka: {error}. Ask for the right to create topics, or have them made.")
+        stop(ExitCode.FAILED, f"kafka: {error}. Ask for the right to create topics, or have them made.")
     except SettingsError as error:
-        _stop(ExitCode.WRONG_SETTINGS, str(error))
+        stop(ExitCode.WRONG_SETTINGS, str(error))
     for name, new in made.items():
         typer.echo(f"{name}: {'made' if new else 'exists'}")
 
@@ -96,9 +100,4 @@ def _settings(read: Callable[[Mapping[str, str]], T]) -> T:
     try:
         return read(os.environ)
     except SettingsError as error:
-        _stop(ExitCode.WRONG_SETTINGS, str(error))
-
-
-def _stop(code: ExitCode, message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(code)
+        stop(ExitCode.WRONG_SETTINGS, str(error))

@@ -8,14 +8,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
-from typing import NoReturn
 
 import typer
 
 from control.dead_letters import listing, reporting, showing, terminal
 from control.dead_letters.choosing import Wish
 from control.dead_letters.collecting import Topics, letters
-from control.dead_letters.database import Database, DatabaseRefusedError, DatabaseUnreachableError, SchemaMissingError
+from control.dead_letters.database import Database
 from control.dead_letters.decisions import LeftAlone
 from control.dead_letters.filters import Asked
 from control.dead_letters.finding import NoSuchLetterError, find_message, find_row
@@ -26,8 +25,7 @@ from control.dead_letters.reading import Reader
 from control.dead_letters.replay import Replay
 from control.dead_letters.sending import Sender
 from control.dead_letters.settings import LetterSettings, show_problems
-from control.topics import KafkaUnreachableError, TopicRefusedError
-from schemas.settings import SettingsError
+from control.ends import Ends, ending, stop
 from schemas.statuses import ExitCode
 
 app = typer.Typer(
@@ -38,18 +36,7 @@ SETTINGS = (
     "Settings: KAFKA_BOOTSTRAP_SERVERS (localhost:9092), DATABASE_URL, DEAD_LETTER_TOPIC (headrace.dead-letters),"
     " PROMPTS_TOPIC (all of headrace.prompts), CONSUMER_GROUP (headrace-worker)."
 )
-_ENDS: dict[type[Exception], tuple[ExitCode, str]] = {
-    SettingsError: (ExitCode.WRONG_SETTINGS, "{}"),
-    SchemaMissingError: (ExitCode.WRONG_SETTINGS, "database: {}: run `headrace migrate`"),
-    KafkaUnreachableError: (
-        ExitCode.UNREACHABLE,
-        "kafka: {}. Check KAFKA_BOOTSTRAP_SERVERS and that the broker is up.",
-    ),
-    TopicRefusedError: (ExitCode.FAILED, "kafka: {}. Ask for the right to it, or have it made."),
-    DatabaseUnreachableError: (ExitCode.UNREACHABLE, "database: {}. Check DATABASE_URL and that the server is up."),
-    DatabaseRefusedError: (ExitCode.FAILED, "database: {}."),
-    NoSuchLetterError: (ExitCode.FAILED, "{}"),
-}
+_ENDS: Ends = {NoSuchLetterError: (ExitCode.FAILED, "{}")}
 
 
 @app.command("list", epilog=SETTINGS)
@@ -105,7 +92,7 @@ def replay(options: ReplayOptions) -> None:
     """
     with _services(options.asked) as (settings, reader, database):
         if not options.dry_run and not database.lock():
-            _stop(ExitCode.FAILED, "another replay is running on this database: let it end first")
+            stop(ExitCode.FAILED, "another replay is running on this database: let it end first")
         topics = Topics.look(reader, settings.topics)
         sender = None if options.dry_run else Sender(settings.kafka)
         one = Replay(topics, reader, database, sender, _tell)
@@ -115,22 +102,19 @@ def replay(options: ReplayOptions) -> None:
         finally:
             _report(one, sender, wish.run, as_json=options.json)
         if sender is not None and sender.acknowledged != sender.sent:
-            _stop(ExitCode.FAILED, f"kafka: not all were acknowledged: {'; '.join(sorted(sender.problems))}")
+            stop(ExitCode.FAILED, f"kafka: not all were acknowledged: {'; '.join(sorted(sender.problems))}")
 
 
 @contextmanager
 def _services(asked: Asked, others: Sequence[str] = ()) -> Iterator[tuple[LetterSettings, Reader, Database]]:
     """Read the settings, reach both services, and turn whatever goes wrong into its exit code."""
-    try:
+    with ending(_ENDS):
         settings = LetterSettings(os.environ, asked, _now(), others)
         with (
             closing(Database(settings.database)) as database,
             closing(Reader(settings.kafka, settings.group.group)) as reader,
         ):
             yield settings, reader, database
-    except tuple(_ENDS) as error:
-        code, text = next(end for kind, end in _ENDS.items() if isinstance(error, kind))
-        _stop(code, text.format(error))
 
 
 def _printer(*, as_json: bool) -> listing.Show:
@@ -164,8 +148,3 @@ def _report(replayed: Replay, sender: Sender | None, run: str, *, as_json: bool)
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _stop(code: ExitCode, message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(code)

@@ -3,48 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from psycopg.rows import class_row, dict_row
 
+from control.database import connect, translated
 from control.dead_letters import statements
 from control.dead_letters.decisions import Standing
 from control.dead_letters.filters import Filters
 from control.dead_letters.links import Key, Link
-from schemas.database import REVISION
 from schemas.settings import DatabaseSettings
 
-_CONNECT_SECONDS = 10
 _ROWS_AT_ONCE = 500
 # One replay at a time in a database: two would publish the same letters. The number is arbitrary and only ours.
 _LOCK = 0x64656164
-
-
-class DatabaseUnreachableError(Exception):
-    """No server answered, or it went away."""
-
-
-class DatabaseRefusedError(Exception):
-    """The server would not do it."""
-
-
-class SchemaMissingError(Exception):
-    """The tables are not there, or of an older revision."""
 
 
 class Database:
     """One connection. Raises `DatabaseUnreachableError`, `DatabaseRefusedError` and `SchemaMissingError`."""
 
     def __init__(self, settings: DatabaseSettings) -> None:
-        with _translated():
-            self._connection = psycopg.connect(
-                settings.url.get_secret_value(), autocommit=True, connect_timeout=_CONNECT_SECONDS
-            )
-            revision = self._revision()
-        if revision is None or revision < REVISION:
-            raise SchemaMissingError(f"its schema is at revision {revision or 'none'}, {REVISION} is needed")
+        self._connection = connect(settings)
 
     def close(self) -> None:
         """Hang up."""
@@ -52,7 +32,7 @@ class Database:
 
     def lock(self) -> bool:
         """Take the place of the one replay at a time, until the connection ends; False if another has it."""
-        with _translated():
+        with translated():
             row = self._connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,)).fetchone()
         return bool(row and row[0])
 
@@ -72,7 +52,7 @@ class Database:
             "topics": topic_logs,
         }
         cursor = self._connection.cursor("failed", row_factory=dict_row, withhold=True)
-        with _translated():
+        with translated():
             cursor.execute(statements.FAILED_BY_PLACE if by_place else statements.FAILED_BY_TIME, asked)
         return self._pages(cursor)
 
@@ -112,44 +92,22 @@ class Database:
             statements.ACKNOWLEDGE, {name: [place[name] for place in places] for name in statements.PLACE_COLUMNS}
         )
 
-    def _revision(self) -> str | None:
-        try:
-            row = self._connection.execute(statements.REVISION).fetchone()
-        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-            return None
-        return str(row[0]) if row else None
-
     def _pages(self, cursor: psycopg.ServerCursor[dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
         while True:
-            with _translated():
+            with translated():
                 rows = cursor.fetchmany(_ROWS_AT_ONCE)
             if not rows:
                 return
             yield from rows
 
     def _dicts(self, statement: str, **values: object) -> list[dict[str, Any]]:
-        with _translated(), self._connection.cursor(row_factory=dict_row) as cursor:
+        with translated(), self._connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(statement.encode(), values).fetchall()
 
     def _links(self, statement: str, **values: object) -> list[Link]:
-        with _translated(), self._connection.cursor(row_factory=class_row(Link)) as cursor:
+        with translated(), self._connection.cursor(row_factory=class_row(Link)) as cursor:
             return cursor.execute(statement.encode(), values).fetchall()
 
     def _execute(self, statement: str, values: Mapping[str, object]) -> None:
-        with _translated():
+        with translated():
             self._connection.execute(statement.encode(), values)
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Say in our own errors what the driver says, without the statement and its values."""
-    try:
-        yield
-    except psycopg.OperationalError as error:
-        raise DatabaseUnreachableError(_first_line(error)) from None
-    except psycopg.Error as error:
-        raise DatabaseRefusedError(_first_line(error)) from None
-
-
-def _first_line(error: psycopg.Error) -> str:
-    return (error.diag.message_primary or str(error)).strip().split("\n", maxsplit=1)[0]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-REVISION = "SELECT version_num FROM headrace.alembic_version"
-
 _FAILED = """
 SELECT job, id, reason, fingerprint, log, log_offset, prompt_length, completed_at
 FROM headrace.results

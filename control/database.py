@@ -1,0 +1,64 @@
+"""A connection to Postgres for the operator's commands, and what can go wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import psycopg
+
+from schemas.database import REVISION
+from schemas.settings import DatabaseSettings
+
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+_CONNECT_SECONDS = 10
+_REVISION = "SELECT version_num FROM headrace.alembic_version"
+
+
+class DatabaseUnreachableError(Exception):
+    """No server answered, or it went away."""
+
+
+class DatabaseRefusedError(Exception):
+    """The server would not do it."""
+
+
+class SchemaMissingError(Exception):
+    """The tables are not there, or of an older revision."""
+
+
+def connect(settings: DatabaseSettings) -> Connection:
+    """Connect to a database that has our tables; raises `DatabaseUnreachableError` and `SchemaMissingError`."""
+    with translated():
+        connection = psycopg.connect(
+            settings.url.get_secret_value(), autocommit=True, connect_timeout=_CONNECT_SECONDS
+        )
+        revision = _revision(connection)
+    if revision is None or revision < REVISION:
+        connection.close()
+        raise SchemaMissingError(f"its schema is at revision {revision or 'none'}, {REVISION} is needed")
+    return connection
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Say in our own errors what the driver says, without the statement and its values."""
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        raise DatabaseUnreachableError(_first_line(error)) from None
+    except psycopg.Error as error:
+        raise DatabaseRefusedError(_first_line(error)) from None
+
+
+def _revision(connection: Connection) -> str | None:
+    try:
+        row = connection.execute(_REVISION).fetchone()
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+        return None
+    return str(row[0]) if row else None
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return (error.diag.message_primary or str(error)).strip().split("\n", maxsplit=1)[0]

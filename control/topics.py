@@ -11,6 +11,7 @@ from schemas import kafka, topics
 from schemas.settings import KafkaSettings, SettingsError, TopicSettings
 
 _TIMEOUT_SECONDS = 30
+_LOOK_SECONDS = 10
 
 
 class KafkaUnreachableError(Exception):
@@ -28,14 +29,23 @@ def make_topics(settings: KafkaSettings, names: TopicSettings, jobs: list[str]) 
     `SettingsError` for properties that the client does not take.
     """
     admin = _admin(settings)
-    try:
-        found = set(admin.list_topics(timeout=_TIMEOUT_SECONDS).topics)
-    except KafkaException as error:
-        raise KafkaUnreachableError(f"{settings.bootstrap_servers}: {error.args[0].str()}") from None
+    found = _names(admin, settings, _TIMEOUT_SECONDS)
     wanted = _wanted(names, jobs)
     missing = [topic for topic in wanted if topic.topic not in found]
     made = {name: _outcome(name, future) for name, future in _create(admin, missing).items()}
     return {topic.topic: made.get(topic.topic, False) for topic in wanted}
+
+
+def existing_topics(settings: KafkaSettings) -> set[str]:
+    """Name all topics; raises `KafkaUnreachableError` and `SettingsError`."""
+    return _names(_admin(settings), settings, _LOOK_SECONDS)
+
+
+def _names(admin: AdminClient, settings: KafkaSettings, seconds: float) -> set[str]:
+    try:
+        return set(admin.list_topics(timeout=seconds).topics)
+    except KafkaException as error:
+        raise KafkaUnreachableError(f"{settings.bootstrap_servers}: {error.args[0].str()}") from None
 
 
 def _admin(settings: KafkaSettings) -> AdminClient:

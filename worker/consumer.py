@@ -96,6 +96,11 @@ class KafkaSource:
         with self._lock:
             self._tracker.done(ticket)
 
+    def pass_over(self, ticket: Ticket) -> None:
+        """Leave a message for later."""
+        with self._lock:
+            self._tracker.pass_over(ticket)
+
     def owns(self, ticket: Ticket) -> bool:
         """Whether this ticket can still move a commit."""
         with self._lock:

@@ -81,9 +81,10 @@ WHERE state = 'paused' OR (state = 'cancelled' AND finished_at > now() - make_in
     OR job IN (SELECT job FROM whole)
 """
 
-# A topic is to wait when all its open runs are; it weighs what its newest run that goes on does.
+# A topic is to wait when all its open runs are, those that somebody has recorded if there are any; it weighs what its
+# newest run that goes on does.
 OPEN_TOPICS = """
-SELECT topic, bool_and(state = 'paused'),
+SELECT topic, coalesce(bool_and(state = 'paused') FILTER (WHERE run <> ''), bool_and(state = 'paused')),
     coalesce((array_agg(priority ORDER BY run = '', created_at DESC) FILTER (WHERE state <> 'paused'))[1], 0)
 FROM headrace.jobs WHERE state IN ('canary', 'running', 'paused') AND topic IS NOT NULL GROUP BY topic
 """

@@ -17,9 +17,8 @@ log = logging.getLogger(__name__)
 class Foreman:
     """Knows the present orders; for one event loop.
 
-    A paused run's topic is parked in the source. Where a topic is shared, a paused run's messages are passed over:
-    their tickets stay open, so that the commit stays behind them, and the topic is read again from there when the
-    order has ended.
+    A paused run's topic is parked in the source. Where others go on in its topic, a paused run's messages are passed
+    over: the commit stays before the first of them, and the topic is read again from there when the order has ended.
     """
 
     def __init__(self, source: Source, leases: Leases, asker: Asker, claiming: Claiming) -> None:
@@ -85,6 +84,8 @@ class Foreman:
             self._leaving.difference_update(works)
 
     def _pass_over(self, work: Work) -> None:
+        for ticket in work.tickets:
+            self._source.pass_over(ticket)
         self._passed_over.setdefault(work.record.topic, set()).add((work.prompt.job, work.prompt.run))
 
     def _word(self, work: Work) -> Word:

@@ -119,6 +119,9 @@ class Source(Protocol):
         Whatever of them was not committed is read again then.
         """
 
+    def pass_over(self, ticket: Ticket) -> None:
+        """Leave a message for later: nothing from it on is committed until its topic is read again."""
+
     def reread(self, topics: Collection[str]) -> None:
         """Read these topics again from where they are committed; their present tickets change nothing more."""
 

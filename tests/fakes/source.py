@@ -153,6 +153,9 @@ class FakeSource:
     def done(self, ticket: Ticket) -> None:
         self._tracker.done(ticket)
 
+    def pass_over(self, ticket: Ticket) -> None:
+        self._tracker.pass_over(ticket)
+
     def owns(self, ticket: Ticket) -> bool:
         return self._tracker.owns(ticket)
 

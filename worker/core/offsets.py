@@ -26,6 +26,7 @@ class _Log:
     tickets: deque[Ticket] = field(default_factory=deque)
     committable: int | None = None
     committed: int | None = None
+    passed: Ticket | None = None
 
 
 class OffsetTracker:
@@ -62,8 +63,18 @@ class OffsetTracker:
         """Take in the next message of an owned partition."""
         log = self._logs[partition]
         ticket = Ticket(partition, offset, log.epoch, at)
-        log.tickets.append(ticket)
+        if log.passed is None:
+            log.tickets.append(ticket)
         return ticket
+
+    def pass_over(self, ticket: Ticket) -> None:
+        """Leave a message to a later ownership: until `restart` nothing from it on is committed, nor remembered."""
+        log = self._logs.get(ticket.partition)
+        if log is None or not self.owns(ticket) or (log.passed is not None and log.passed.offset <= ticket.offset):
+            return
+        log.passed = ticket
+        while log.tickets and log.tickets[-1].offset > ticket.offset:
+            log.tickets.pop()
 
     def done(self, ticket: Ticket) -> None:
         """Mark a message as finished; again, or after its partition was forgotten, is no error."""
@@ -117,4 +128,5 @@ class OffsetTracker:
     @property
     def oldest(self) -> float | None:
         """Unix time at which the oldest unfinished message was published, or None when nothing is open."""
-        return min((log.tickets[0].at for log in self._logs.values() if log.tickets), default=None)
+        heads = (log.tickets[0] for log in self._logs.values() if log.tickets and log.tickets[0] is not log.passed)
+        return min((ticket.at for ticket in heads), default=None)

@@ -20,6 +20,12 @@ class _Naive:
         self.start = start
         self.taken: set[int] = set()
         self.done: set[int] = set()
+        self.passed: int | None = None
+
+    def pass_over(self, offset: int) -> None:
+        """Forget what comes after this one, now and from now on."""
+        self.passed = offset
+        self.taken = {taken for taken in self.taken if taken <= offset}
 
     @property
     def commit(self) -> int | None:
@@ -62,7 +68,8 @@ class Offsets(RuleBasedStateMachine):
         naive = self.owned[partition]
         offset = naive.next + gap
         naive.next = offset + 1
-        naive.taken.add(offset)
+        if naive.passed is None:
+            naive.taken.add(offset)
         self.tickets.append((self.tracker.track(partition, offset, at=float(offset)), naive))
 
     @rule(data=st.data())
@@ -74,6 +81,25 @@ class Offsets(RuleBasedStateMachine):
         assert self.tracker.owns(ticket) == (self.owned.get(ticket.partition) is naive)
         self.tracker.done(ticket)
         naive.done.add(ticket.offset)
+
+    @rule(data=st.data())
+    def pass_over(self, data: st.DataObject) -> None:
+        """Any message that is not finished; what is behind one that was passed over before changes nothing."""
+        if not self.tickets:
+            return
+        ticket, naive = data.draw(st.sampled_from(self.tickets))
+        if ticket.done:
+            return
+        self.tracker.pass_over(ticket)
+        if self.owned.get(ticket.partition) is naive and (naive.passed is None or ticket.offset < naive.passed):
+            naive.pass_over(ticket.offset)
+
+    @rule(partitions=SOME)
+    def restart(self, partitions: set[Partition]) -> None:
+        self._accept(self.tracker.committable(partitions))
+        self.tracker.restart(partitions)
+        for partition in partitions & set(self.owned):
+            self.owned[partition] = _Naive(self.broker.get(partition, 0))
 
     @rule()
     def commit(self) -> None:
@@ -98,7 +124,8 @@ class Offsets(RuleBasedStateMachine):
     @invariant()
     def tells_what_is_open(self) -> None:
         assert set(self.tracker.partitions) == set(self.owned)
-        unfinished = [float(min(n.taken - n.done)) for n in self.owned.values() if n.taken - n.done]
+        heads = ((min(n.taken - n.done), n.passed) for n in self.owned.values() if n.taken - n.done)
+        unfinished = [float(head) for head, passed in heads if head != passed]
         assert self.tracker.oldest == (min(unfinished) if unfinished else None)
         for partition, naive in self.owned.items():
             behind = [offset for offset in naive.taken if naive.commit is None or offset >= naive.commit]

@@ -84,3 +84,21 @@ def test_a_gap_in_the_log_is_no_unfinished_message(tracker: OffsetTracker) -> No
     for offset in (0, 5, 99):
         tracker.done(tracker.track(P, offset))
     assert tracker.committable() == {P: 100}
+
+
+def test_nothing_from_a_passed_over_message_on_is_committed_or_remembered_until_a_restart() -> None:
+    tracker = OffsetTracker()
+    tracker.assign([P])
+    first, passed, *others = [tracker.track(P, offset, at=float(offset + 1)) for offset in range(5)]
+    tracker.pass_over(passed)
+    assert {tracker.oldest} == {1.0}
+    for ticket in (first, *others, tracker.track(P, 5)):
+        assert tracker.owns(ticket)
+        tracker.done(ticket)
+    assert tracker.committable() == {P: 1}
+    assert tracker.span(P) == 1
+    assert {tracker.oldest} == {None}
+    tracker.restart([P])
+    tracker.done(passed)
+    tracker.done(tracker.track(P, 1))
+    assert tracker.committable() == {P: 2}

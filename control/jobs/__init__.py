@@ -1,0 +1,1 @@
+"""Orders for jobs: pause, resume, cancel."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import services
 from tests.services import KafkaService, PostgresService
 
+# How fast examples are drawn and run says something of the machine's load, nothing of the code.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 RUNGS = pytest.StashKey[dict[str, str]]()
 
 

@@ -110,6 +110,9 @@ attempts = Table(
     _instant("started_at"),
     _instant("finished_at"),
     Column("detail", Text),
+    # What a call of unknown cost may have cost at most, and used.
+    Column("cost_bound_usd", Numeric),
+    Column("tokens_bound", BigInteger),
     CheckConstraint(_one_of("billed", Billed), name="billed"),
     postgresql_partition_by="RANGE (claimed_at)",
 )

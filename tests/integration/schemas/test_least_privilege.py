@@ -69,8 +69,9 @@ UPDATE headrace.circuits SET opened_at = NULL
 INSERT INTO headrace.spending (job, run, worker) VALUES ('j', 'r', 'w')
 UPDATE headrace.spending SET granted_usd = 9
 SELECT headrace.pause_for_budget('j', 'kept')
+SELECT headrace.draw_budget('j', 'kept', 'w', 1, false, '{0,0}', '{0,0}', '{0,0}', '{0,0}', '{0,0}', '{0,0}')
 """.strip().splitlines()
-TABLES = "results attempts jobs replays workers quotas circuits spending alembic_version".split()
+TABLES = "results attempts jobs replays workers quotas circuits spending costs alembic_version".split()
 READS = [f"SELECT * FROM headrace.{table}" for table in TABLES]
 
 

@@ -40,14 +40,17 @@ class Meter:
                 rate = USED[unit] * limit / 60
                 self.shares.setdefault(unit, Share(rate)).rate = rate
 
-    def units(self, size: Size) -> Mapping[Unit, float]:
-        """What a call takes of each limit."""
-        return {u: 1.0 if u is Unit.REQUESTS else float(self.estimate.tokens(size)) for u in self.shares}
+    def units(self, now: float, size: Size) -> Mapping[Unit, float]:
+        """What a call takes of each limit: of tokens the likely ones, or the most where a server counts those."""
+        return {unit: self._units(unit, share, now, size) for unit, share in self.shares.items()}
+
+    def _units(self, unit: Unit, share: Share, now: float, size: Size) -> float:
+        return 1.0 if unit is Unit.REQUESTS else float(self.estimate.tokens(size, share.suspicion(now)))
 
     def ready_at(self, now: float, size: Size) -> float:
         """The instant at which a call may leave; infinity while units for it are yet to be leased."""
         at = self.pace.ready_at(now)
-        for unit, units in self.units(size).items():
+        for unit, units in self.units(now, size).items():
             at = max(at, self.shares[unit].ready_at(now, units))
         if self.shares:
             self.hungry.set()
@@ -56,7 +59,7 @@ class Meter:
     def take(self, now: float, size: Size) -> Mapping[Unit, float]:
         """A call leaves; returns what it has taken, for `settle`."""
         self.pace.take(now)
-        taken = self.units(size)
+        taken = self.units(now, size)
         for unit, units in taken.items():
             self.shares[unit].take(units)
         return taken

@@ -59,7 +59,7 @@ class Quotas:
     async def _feed(self, upstream: Upstream, unit: Unit, share: Share) -> float:
         """Lease what waiting calls want; gives the seconds after which more can be had."""
         sizes = self._upstreams.waiting(upstream)
-        wanted = _wanted(upstream, unit, share, [upstream.meter.units(size)[unit] for size in sizes])
+        wanted = _wanted(upstream, unit, share, [upstream.meter.units(_now(), size)[unit] for size in sizes])
         if not wanted:
             return 0.0
         lease, wait = await self._lease(upstream, unit, wanted, share.rate)

@@ -19,6 +19,8 @@ GROWTH_A_SECOND_SQUARED = 0.0002
 FORGOTTEN_SECONDS = 900.0
 # A pace is kept by slots; one that nobody used may be caught up with for so long.
 _CAUGHT_UP_SECONDS = 0.5
+# A gap between answers that no refusal explains says that there was no work, or an outage: it is in no stretch.
+_GAP_SECONDS = 5.0
 # Answers are counted in buckets of this length.
 _BUCKET_SECONDS = 0.1
 
@@ -36,13 +38,17 @@ class Pace:
     rate: float | None = None
     _answers: deque[_Bucket] = field(default_factory=deque)
     _since: float | None = None
+    _last: float = 0.0
+    _paused_until: float = 0.0
     _refused_at: float = float("-inf")
     _set_at: float = 0.0
     _next: float = 0.0
 
     def answered(self, now: float) -> None:
         """Count an answer."""
-        self._since = now if self._since is None else self._since
+        if self._since is None or now - max(self._since, self._last, self._paused_until) > _GAP_SECONDS:
+            self._since = now
+        self._last = now
         if not self._answers or now - self._answers[-1].at >= _BUCKET_SECONDS:
             self._answers.append(_Bucket(now))
             self._trim(now)
@@ -54,6 +60,7 @@ class Pace:
         One without a wait says nothing of a rate: the server may count calls at once.
         """
         since, until = self._since, now + wait
+        self._paused_until = max(self._paused_until, until)
         if since is None or started <= self._refused_at or not wait > 0 or until - since < MEASURED_SECONDS:
             return
         count = sum(bucket.answers for bucket in self._answers if bucket.at >= since)

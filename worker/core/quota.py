@@ -13,7 +13,7 @@ USED = {Unit.REQUESTS: 0.985, Unit.TOKENS: 0.96}
 # held is lost within that time, and so is what was leased and not wanted.
 LEASE_SECONDS = 0.5
 AHEAD_SECONDS = 2.0
-# Matured units that nobody wanted are kept for a burst of this length.
+# Matured units that nobody wanted are kept for this long: a burst of the whole fleet is no longer than that.
 _KEPT_SECONDS = 1.0
 # Of a reserve that was not used, this much can be had again at once.
 _CREDIT_SECONDS = 5.0
@@ -73,8 +73,14 @@ class Share:
         """Correct a reserve by what was used: the rest comes back, an excess is owed."""
         rest = reserved - used
         if rest > 0:
-            rest *= 1.0 - self._suspicion_at(now)
+            rest *= 1.0 - self.suspicion(now)
         self.credit = min(self.credit + rest, self.rate * _CREDIT_SECONDS)
+
+    def suspicion(self, now: float) -> float:
+        """How sure it is that the server counts what was reserved: from 0 to 1."""
+        if not self._suspicion:
+            return 0.0
+        return max(0.0, self._suspicion - (now - self._suspected_at) / _SUSPICION_FADES_SECONDS)
 
     def suspect(self, started: float, now: float) -> None:
         """Take note that the server refused a call within the limit: it may count what was reserved.
@@ -83,7 +89,7 @@ class Share:
         """
         if started < self._suspected_at:
             return
-        self._suspicion = min(1.0, self._suspicion_at(now) + _SUSPICION_STEP)
+        self._suspicion = min(1.0, self.suspicion(now) + _SUSPICION_STEP)
         self._suspected_at = now
         self.credit = min(self.credit, 0.0)
 
@@ -104,16 +110,12 @@ class Share:
         return drawn
 
     def _forget(self, now: float, units: float) -> None:
-        """Let go of mature units beyond what is asked for and a burst."""
+        """Let go of units that matured too long ago, but for those that the next call is saving up."""
         mature = sum(_mature(lease, now) for lease in self._leases)
-        excess = mature + max(self.credit, 0.0) - units - self.rate * _KEPT_SECONDS
+        old = sum(_mature(lease, now - _KEPT_SECONDS) for lease in self._leases)
+        excess = min(old, mature + self.credit - units)
         while excess > 0 and self._leases:
             excess -= self._draw(excess)
-
-    def _suspicion_at(self, now: float) -> float:
-        if not self._suspicion:
-            return 0.0
-        return max(0.0, self._suspicion - (now - self._suspected_at) / _SUSPICION_FADES_SECONDS)
 
 
 def _mature(lease: Lease, now: float) -> float:

@@ -45,9 +45,11 @@ class Estimate:
         """Tokens of the answer: the most that is allowed, else somewhat more than usual."""
         return round(self.completion * _SAFETY) if size.most_completion is None else size.most_completion
 
-    def tokens(self, size: Size) -> int:
-        """All tokens of a call."""
-        return self.prompt_tokens(size) + self.completion_tokens(size)
+    def tokens(self, size: Size, caution: float = 0.0) -> int:
+        """All tokens that a call is likely to take; with `caution` 1, all that it may take."""
+        most = self.completion_tokens(size)
+        likely = min(float(most), self.completion * _SAFETY)
+        return self.prompt_tokens(size) + round(likely + caution * (most - likely))
 
     def learn(self, size: Size, prompt_tokens: int | None, completion_tokens: int | None) -> None:
         """Take in what an answer reports; unknown counts teach nothing."""

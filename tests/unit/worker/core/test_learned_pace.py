@@ -83,6 +83,14 @@ def test_a_refusal_without_a_wait_says_nothing_of_a_rate() -> None:
     assert pace.ready_at(10.0) == 10.0
 
 
+def test_a_time_without_work_is_in_no_stretch() -> None:
+    pace = Pace()
+    for at in [nth / 10 for nth in range(100)] + [600 + nth / 10 for nth in range(200)]:
+        pace.answered(at)
+    pace.refused(619.9, 620.0, 1.0)
+    assert pace.rate == pytest.approx(EASED * 200 / 21, rel=0.02)
+
+
 def test_calls_that_left_before_the_last_lesson_teach_nothing_more() -> None:
     pace = Pace()
     for nth in range(100):

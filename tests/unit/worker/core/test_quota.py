@@ -144,11 +144,32 @@ def test_credit_is_worth_a_few_seconds_at_most() -> None:
     assert share.credit == 50
 
 
-def test_units_that_nobody_wanted_are_a_burst_of_a_second_at_most() -> None:
+def test_units_that_nobody_wanted_are_kept_for_a_second_but_for_what_one_call_saves_up() -> None:
     share = Share(rate=10)
     share.add(Lease(0.0, 0.1, 50))
+    assert share.ready_at(4.0, 1) <= 4.0
+    assert share.held == pytest.approx(20)
     assert share.ready_at(100.0, 1) <= 100.0
-    assert share.held == pytest.approx(11)
+    assert share.held == pytest.approx(1)
+    share.add(Lease(100.0, 0.1, 500))
+    assert share.ready_at(120.0, 150) <= 120.0
+    assert share.held == pytest.approx(450, abs=1)
+
+
+def test_a_fleet_that_could_call_nobody_for_long_begins_with_a_second_of_the_limit() -> None:
+    rate, store = USED[Unit.REQUESTS] * 100, Store()
+    shares = [Share(rate) for _ in range(8)]
+    for nth in range(8 * 1200):
+        now, share = nth / 80, shares[nth % 8]
+        share.ready_at(now, 1.0)
+        if (units := share.wanted(40, 1)) and (lease := store.lease(now, units, 1 / rate)):
+            share.add(lease)
+    left = 0
+    for share in shares:
+        while share.ready_at(120.0, 1.0) <= 120.0:
+            share.take(1.0)
+            left += 1
+    assert left <= 1.1 * rate
 
 
 @given(

@@ -17,9 +17,11 @@ AHEAD_SECONDS = 2.0
 _KEPT_SECONDS = 1.0
 # Of a reserve that was not used, this much can be had again at once.
 _CREDIT_SECONDS = 5.0
-# How fast a server that counts what was reserved, not what was used, is found out, and forgotten.
-_SUSPICION_STEP = 0.5
-_SUSPICION_FADES_SECONDS = 1200.0
+# Whether a server counts what a call may take or what it took is not told. It is taken to count the former; after a
+# while without a refusal less and less, until one says that it does. After that it is believed for long.
+_BELIEVED_AT_FIRST_SECONDS = 60.0
+_BELIEVED_SECONDS = 1200.0
+_FADES_SECONDS = 240.0
 
 
 @dataclass(slots=True)
@@ -38,7 +40,7 @@ class Share:
     rate: float
     credit: float = 0.0
     _leases: deque[Lease] = field(default_factory=deque)
-    _suspicion: float = 0.0
+    _believed_until: float | None = None
     _suspected_at: float = float("-inf")
 
     @property
@@ -78,19 +80,18 @@ class Share:
 
     def suspicion(self, now: float) -> float:
         """How sure it is that the server counts what was reserved: from 0 to 1."""
-        if not self._suspicion:
-            return 0.0
-        return max(0.0, self._suspicion - (now - self._suspected_at) / _SUSPICION_FADES_SECONDS)
+        if self._believed_until is None:
+            self._believed_until = now + _BELIEVED_AT_FIRST_SECONDS
+        return max(0.0, 1.0 - max(0.0, now - self._believed_until) / _FADES_SECONDS)
 
     def suspect(self, started: float, now: float) -> None:
-        """Take note that the server refused a call within the limit: it may count what was reserved.
+        """Take note that the server refused a call within the limit: it counts what was reserved.
 
         Calls that left before the last such note say nothing new.
         """
         if started < self._suspected_at:
             return
-        self._suspicion = min(1.0, self.suspicion(now) + _SUSPICION_STEP)
-        self._suspected_at = now
+        self._suspected_at, self._believed_until = now, now + _BELIEVED_SECONDS
         self.credit = min(self.credit, 0.0)
 
     def wanted(self, waiting: float, next_one: float) -> float:

@@ -27,7 +27,7 @@ PROMISED = """
 @pytest.fixture
 def metrics() -> Metrics:
     metrics = Metrics(upstreams(upstream(SERVED, price=PRICE), upstream(SERVED, "large", name="b")), 120.0)
-    metrics.observe(last_poll_age=lambda: 0.5, oldest=lambda: 7.0, held=lambda: 3, parked=lambda: 2)
+    metrics.observe(last_poll_age=lambda: 0.5, oldest=lambda: 7.0, held=lambda: 3, parked=lambda: 2, unpaid=lambda: 4)
     return metrics
 
 

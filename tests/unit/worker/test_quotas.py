@@ -119,10 +119,13 @@ async def test_while_the_database_is_away_each_worker_keeps_its_fair_share() -> 
 
 @virtual
 async def test_tokens_are_estimated_before_and_settled_after() -> None:
-    """Reserved are 1,000 tokens a call, used are 50: what counts is what is used."""
+    """Reserved are 1,020 tokens a call, used are 50: at first the former count, and when nobody minds the latter."""
     database = Database()
     crowd = Crowd(database, size=Size(80, 1000), tpm=60_000)
     await asyncio.sleep(30)
+    reserved = 1020 * len(crowd.left)
+    assert 0.85 * 30_000 <= reserved <= 30_000
+    await asyncio.sleep(300)
     since = now()
     await asyncio.sleep(60)
     used = 50 * sum(1 for at in crowd.left if at >= since)

@@ -109,38 +109,50 @@ def test_tokens_are_leased_by_the_call() -> None:
     assert fleet.refused == 0
 
 
+# By then nobody has been refused for so long that what was reserved does not count.
+TRUSTED = 1000.0
+
+
+def trusting(rate: float) -> Share:
+    share = Share(rate)
+    assert share.suspicion(0.0) == 1
+    assert share.suspicion(TRUSTED) == 0
+    return share
+
+
 def test_a_reserve_that_was_not_used_comes_back_and_an_excess_is_owed() -> None:
-    share = Share(rate=100)
-    share.add(Lease(0.0, 0.01, 100))
+    share = trusting(rate=100)
+    share.add(Lease(TRUSTED - 1, 0.01, 100))
     share.take(60)
-    share.settle(1.0, reserved=60, used=20)
+    share.settle(TRUSTED, reserved=60, used=20)
     assert share.held == 80
     share.take(50)
     assert share.credit == 0
-    share.settle(1.0, reserved=50, used=120)
+    share.settle(TRUSTED, reserved=50, used=120)
     assert share.held == -40
     assert share.wanted(10, 10) == 50
-    assert share.ready_at(2.0, 10) == float("inf")
+    assert share.ready_at(TRUSTED, 10) == float("inf")
 
 
-def test_a_server_that_counts_what_was_reserved_gets_nothing_credited_for_a_while() -> None:
+def test_what_was_reserved_counts_until_a_while_has_gone_without_a_refusal() -> None:
     share = Share(rate=100)
-    share.suspect(0.0, 0.1)
-    share.suspect(0.05, 0.1)
-    share.settle(0.1, reserved=100, used=0)
-    assert share.credit == pytest.approx(50, abs=0.2)
-    share.suspect(0.2, 0.3)
+    for at, credit in ((0.0, 0), (60.0, 0), (180.0, 50), (300.0, 100)):
+        share.credit = 0.0
+        share.settle(at, reserved=100, used=0)
+        assert share.credit == pytest.approx(credit)
+    share.suspect(300.0, 301.0)
+    share.suspect(300.5, 302.0)
     assert share.credit == 0
-    share.settle(1.0, reserved=100, used=0)
-    assert share.credit == pytest.approx(0, abs=0.2)
-    share.settle(1300.0, reserved=100, used=0)
-    assert share.credit == pytest.approx(100, abs=1)
+    for at, credit in ((301.0, 0), (1501.0, 0), (1741.0, 100)):
+        share.credit = 0.0
+        share.settle(at, reserved=100, used=0)
+        assert share.credit == pytest.approx(credit)
 
 
 def test_credit_is_worth_a_few_seconds_at_most() -> None:
-    share = Share(rate=10)
+    share = trusting(rate=10)
     for _ in range(100):
-        share.settle(0.0, reserved=100, used=0)
+        share.settle(TRUSTED, reserved=100, used=0)
     assert share.credit == 50
 
 
@@ -181,7 +193,7 @@ def test_a_fleet_that_could_call_nobody_for_long_begins_with_a_second_of_the_lim
 def test_no_more_leaves_than_has_matured_and_was_credited(
     events: list[tuple[float, float, float, float, bool]],
 ) -> None:
-    share, now, left, credited, leases = Share(rate=50), 0.0, 0.0, 0.0, [(0.0, 0.0)]
+    share, now, left, credited, leases = trusting(rate=50), TRUSTED, 0.0, 0.0, [(TRUSTED, 0.0)]
     for gap, leased, units, used, again in events:
         now += gap
         if again:

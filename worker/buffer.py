@@ -10,8 +10,8 @@ from worker.core.offsets import Partition
 from worker.lanes import Lanes
 from worker.ports import Taken, any_number
 
-# Enough to hide a fetch, small enough for the memory.
-MOST_MESSAGES = 1000
+# Enough to hide a fetch, and for several topics to come by turns; small enough for the memory.
+MOST_MESSAGES = 2000
 MOST_BYTES = 32 * 1024 * 1024
 
 

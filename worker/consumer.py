@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 _MOST_A_POLL = 500
 _POLL_SECONDS = 0.1
+# While partitions are paused for want of room, room may come at any moment.
+_HOLDING_POLL_SECONDS = 0.02
 
 
 class KafkaSource:
@@ -150,7 +152,7 @@ class KafkaSource:
             self._commits.due(self._consumer)
 
     def _poll(self, room: int) -> None:
-        first = self._consumer.consume(1, _POLL_SECONDS)
+        first = self._consumer.consume(1, _HOLDING_POLL_SECONDS if self._flow.holding else _POLL_SECONDS)
         self.last_poll = time.monotonic()
         self._joined = self._joined or bool(self._consumer.memberid())
         rest = self._consumer.consume(min(room, _MOST_A_POLL), 0) if first and room > 1 else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
@@ -17,7 +18,10 @@ from worker.core.pauses import Pauses
 log = logging.getLogger(__name__)
 
 # A full buffer is waited for this long before partitions are paused, since a pause throws prefetched messages away.
+# Behind those of a full topic, messages of another may lie in the client: this often a pause lets them pass at least,
+# and at each fill while they do come.
 _PAUSE_AFTER_SECONDS = 1.0
+_LATELY_SECONDS = 1.0
 # Finished messages behind an unfinished one are cheap, but not free: at this many a partition waits for its head.
 _LARGEST_SPAN = 50_000
 _BROKER_SECONDS = 5.0
@@ -35,7 +39,11 @@ class Flow:
         self._buffer = buffer
         self._commits = commits
         self._pauses = Pauses()
-        self._holding = False
+        # Whether anything is paused for want of room.
+        self.holding = False
+        # When each topic last had messages waiting, and when others were last let pass.
+        self._seen: dict[str, float] = {}
+        self._looked = 0.0
         self.parking = Parking()
         self.expected: dict[Partition, int] = {}
 
@@ -57,11 +65,23 @@ class Flow:
         self._take_up(consumer)
         room, full = self._buffer.room, self._buffer.full
         holding = room <= 0 or bool(full)
-        if holding and not self._holding and self._buffer.wait_for_room(_PAUSE_AFTER_SECONDS):
+        if holding and not self.holding and self._may_wait() and self._buffer.wait_for_room(_PAUSE_AFTER_SECONDS):
             return False
-        self._holding = holding
+        self.holding = holding
         self._pause(consumer, lambda topic: room <= 0 or topic in full)
         return True
+
+    def _may_wait(self) -> bool:
+        """Whether no other topic's messages can be held up by waiting for room."""
+        now = time.monotonic()
+        with self._lock:
+            topics = {topic for topic, _ in self._tracker.partitions}
+        self._seen = {topic: at for topic, at in self._seen.items() if now - at < _LATELY_SECONDS}
+        self._seen |= dict.fromkeys(self._buffer.waiting, now)
+        if len(topics) < 2 or (len(self._seen) < 2 and now - self._looked < _LATELY_SECONDS):
+            return True
+        self._looked = now
+        return False
 
     def _put_by(self, consumer: Consumer) -> None:
         """Park what the orders name: what is open of it changes no commit any more, what is buffered is dropped."""

@@ -11,7 +11,7 @@ from worker.core.turns import Turns
 from worker.ports import Taken
 
 # A topic alone may fill all but this part, in which another topic's first messages find room.
-_RESERVE = 1 / 8
+_RESERVE = 1 / 4
 
 
 @dataclass(slots=True)

@@ -247,3 +247,52 @@ async def test_a_member_that_is_not_polled_for_long_by_its_taker_stays_a_member(
         return await broker.committed() == 1
 
     await eventually(is_committed)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_topic_that_fills_its_part_of_the_buffer_keeps_no_other_away(
+    kafka: KafkaService, protocol: str
+) -> None:
+    broker = KafkaHarness(kafka.bootstrap_servers, protocol)
+    await broker.make_topic()
+    other = f"{broker.topic}.other"
+    await broker.make_topic(other)
+    for partition in range(2):
+        await broker.publish(*([b"x" * 100] * 3000), partition=partition)
+    member = await broker.member("^" + broker.topic.replace(".", r"\.") + r"(\..+)?$")
+    await eventually(lambda: member._flow._pauses)
+    await broker.publish(*([b"y"] * 3000), topic=other)
+    async with asyncio.timeout(20):
+        taken = await member.take(1, lambda topic: int(topic == other))
+    assert [item.record.topic for item in taken] == [other]
+    member.weigh({other: 3.0})
+    await eventually(lambda: len(member.waiting) == 2)
+    seen: list[str] = [other]
+    async with asyncio.timeout(60):
+        while len(seen) < 9000:
+            seen += [item.record.topic for item in await member.take(20)]
+            # As a fleet does, more slowly than messages can come.
+            await asyncio.sleep(0.02)
+    assert seen.count(other) == 3000
+    part = seen[1000:3500]
+    assert 2.0 < part.count(other) / part.count(broker.topic) < 4.0
+    await broker.close()
+
+
+async def test_a_parked_topic_tells_what_has_expired_in_the_meantime(broker: KafkaHarness) -> None:
+    await broker.make_topic()
+    await broker.publish(*(str(nth).encode() for nth in range(10)))
+    member = await broker.member()
+    async with asyncio.timeout(30):
+        (first,) = await member.take(1)
+    member.done(first.ticket)
+    member.park([broker.topic])
+    await eventually(lambda: not member.owns(first.ticket))
+    (future,) = broker.admin.delete_records([TopicPartition(broker.topic, 0, 7)]).values()
+    await asyncio.to_thread(future.result, 30)
+    member.park([])
+    async with asyncio.timeout(30):
+        (found,) = await member.take(1)
+    assert found.record.value == b"7"
+    assert broker.events.gaps == [((broker.topic, 0), 1, 7)]
+    assert broker.events.rebalances == ["assigned"]

@@ -49,13 +49,13 @@ def test_what_is_not_there_is_not_given() -> None:
 
 
 def test_a_topic_alone_is_full_before_the_room_is_and_half_empty_before_it_goes_on() -> None:
-    alone = lanes(a=69)
+    alone = lanes(a=59)
     assert alone.full == set()
     assert alone.step == 1
     alone.put(item("a"))
     assert alone.full == {"a"}
-    assert alone.room == 10
-    alone.take(34, any_number)
+    assert alone.room == 20
+    alone.take(29, any_number)
     assert alone.full == {"a"}
     alone.take(1, any_number)
     assert alone.full == set()

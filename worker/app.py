@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from schemas import kafka
 from schemas.database import RENEW_SECONDS
 from schemas.statuses import ExitCode
+from worker import bills
 from worker.asking import Asker
 from worker.beacon import Beacon
 from worker.circuits import Circuits
@@ -30,6 +31,7 @@ from worker.loop import Loop
 from worker.metrics import Metrics
 from worker.orders import OrderDesk
 from worker.parts import Parts
+from worker.purses import Purses
 from worker.quotas import Quotas
 from worker.serving import Serving
 from worker.settings import WorkerSettings
@@ -55,7 +57,7 @@ class App:
         self._serving = Serving(settings)
         self._upstreams = self._serving.upstreams
         self._metrics = Metrics(self._upstreams, max(model.timeouts.read for model in settings.models.values()))
-        self._store = PostgresStore(settings.database, name)
+        self._store = PostgresStore(settings.database, name, bills.of_lost(self._upstreams))
         self._watch = KafkaWatch(kafka.common(settings.kafka))
         self._source = KafkaSource(
             kafka.consumer(settings.kafka, fleet.group), settings.topics.prompts, self._metrics, self._watch
@@ -65,6 +67,7 @@ class App:
         )
         self._writer = Writer(self._store, BatchRule(), self._metrics, _jitter)
         self._leases = Leases(self._store, RENEW_SECONDS)
+        self._purses = Purses(self._store.ask, name, lambda: self._beacon.alive)
         parts = self._parts()
         self._loop = Loop(parts, Bounds.of(fleet.max_in_flight))
         self._desk = OrderDesk(self._store.ask, parts.foreman.obey, _jitter, settings.topics.of_nobody)
@@ -104,6 +107,7 @@ class App:
         broken = await self._until_stopped(self._loop.run(), *self._keepers())
         clean = await drain(self._loop, self._writer, self._store, self._source, self._settings.fleet.drain_seconds)
         self._watch.stop()
+        await self._purses.close()
         await self._beacon.leave()
         if isinstance(broken, WrongSettingsError):
             raise broken
@@ -130,12 +134,13 @@ class App:
     def _keepers(self) -> list[Coroutine[None, None, None]]:
         """What goes on beside the main path."""
         following = self._serving.run(lambda: self._metrics.follow(self._upstreams))
-        fleet = (self._beacon.run(), self._circuits.run(), self._desk.run(), self._quotas.run())
-        return [self._writer.run(), self._leases.run(), *fleet, following]
+        fleet = (self._beacon.run(), self._circuits.run(), self._desk.run(), self._purses.run())
+        return [self._writer.run(), self._leases.run(), self._quotas.run(), *fleet, following]
 
     def _parts(self) -> Parts:
         outage = self._settings.fleet.outage_hours * 3600
         asker = Asker(self._upstreams, self._writer, self._metrics, wall=time.time, jitter=_jitter, outage=outage)
+        asker.door.purses = self._purses
         claiming = Claiming(self._store, self._leases, _jitter)
         return Parts(
             source=self._source,
@@ -158,6 +163,7 @@ class App:
             oldest=vitals.oldest_age,
             held=lambda: self._loop.open,
             parked=lambda: self._source.parked,
+            unpaid=lambda: self._purses.waiting,
         )
         try:
             health = HealthServer(host, port, self._metrics.registry, alive=vitals.dead, ready=vitals.unready)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from schemas.statuses import Billed
+from worker import bills
 from worker.core.idempotency import idempotency_key
 from worker.core.outcome import Kind, Outcome
 from worker.core.output import asked_again
@@ -16,7 +17,8 @@ from worker.core.retry_budget import RetryBudget
 from worker.core.room import Crowd
 from worker.core.rows import AttemptRow, Call, FinishedRow, ended, ledger_line
 from worker.core.tokens import Size
-from worker.errors import FencedError, WithdrawnError, WrongSettingsError
+from worker.door import Door
+from worker.errors import WithdrawnError, WrongSettingsError
 from worker.interrupting import Interruptions
 from worker.judge import Judge
 from worker.ports import Request, Telemetry, Work
@@ -59,6 +61,7 @@ class Asker:
         self._retries: defaultdict[str, RetryBudget] = defaultdict(RetryBudget)
         self.fewer: Callable[[], None] = lambda: None
         self.waits = Interruptions()
+        self.door = Door(upstreams, self.waits)
 
     async def ask(self, work: Work) -> tuple[FinishedRow, AttemptRow]:
         """Give a prompt's end and the ledger line of its last call; earlier lines are already with the writer.
@@ -134,7 +137,8 @@ class Asker:
 
     async def _call(self, talk: Talk) -> tuple[Outcome, str, Call, bool]:
         loop = asyncio.get_running_loop()
-        admission = await self._admit(talk)
+        while (admission := await self.door.admit(talk)) is None:
+            await self._rest(talk, _UNSURE_SECONDS)
         self.crowd.inside.add(talk.work.record.topic)
         try:
             talk.attempt += 1
@@ -146,29 +150,20 @@ class Asker:
             others = self._report(talk, admission, outcome)
         except asyncio.CancelledError:
             outcome = Outcome(Kind.ABANDONED, billed=Billed.MAYBE)
-            call = self._made(talk, admission.upstream, started_wall, loop.time() - started)
+            call = self._made(talk, admission, outcome, (started_wall, loop.time() - started))
             self._writer.note(ledger_line(talk.prompt, talk.claim, call, outcome))
             raise
         finally:
             self.crowd.inside.add(talk.work.record.topic, -1)
             self._upstreams.leave(admission)
-        call = self._made(talk, admission.upstream, started_wall, loop.time() - started)
+        call = self._made(talk, admission, outcome, (started_wall, loop.time() - started))
         self._telemetry.call(talk.alias, call.endpoint, outcome, call.latency_ms / 1000)
         return outcome, problem, call, others
 
-    async def _admit(self, talk: Talk) -> Admission:
-        """Wait for a place, until the claim is known to hold; raises `FencedError` when it is known not to."""
-        while True:
-            with self.waits.may_end(talk.work):
-                admission = await self._upstreams.admit(talk.alias, talk.size)
-            if not talk.work.fenced and asyncio.get_running_loop().time() <= talk.work.sure_until:
-                return admission
-            self._upstreams.leave(admission)
-            if talk.work.fenced:
-                raise FencedError
-            await self._rest(talk, _UNSURE_SECONDS)
-
-    def _made(self, talk: Talk, upstream: Upstream, started: float, seconds: float) -> Call:
+    def _made(self, talk: Talk, admission: Admission, outcome: Outcome, when: tuple[float, float]) -> Call:
+        """Say where and when a call went, and count what it has cost."""
+        (started, seconds), upstream = when, admission.upstream
+        self.door.settle(admission, outcome)
         return Call(
             attempt=talk.attempt,
             alias=talk.model or talk.alias,
@@ -177,6 +172,7 @@ class Asker:
             finished_at=datetime.fromtimestamp(started + seconds, UTC),
             latency_ms=round(seconds * 1000),
             price=upstream.price,
+            most=bills.of_call(admission, outcome),
         )
 
     async def _check_address(self, upstream: Upstream, outcome: Outcome) -> None:
@@ -216,6 +212,7 @@ class Asker:
         assert outcome.answer is not None
         talk.repeated, talk.retries = True, talk.retries + 1
         talk.messages = asked_again([*talk.prompt.messages], outcome.answer.text, problem)
+        talk.size = Size.of(tuple(talk.messages), talk.prompt.params)
 
     def _decide(self, talk: Talk, outcome: Outcome, others: bool) -> Again | End:
         since = talk.failing_since

@@ -88,3 +88,61 @@ SELECT topic, coalesce(bool_and(state = 'paused') FILTER (WHERE run <> ''), bool
     coalesce((array_agg(priority ORDER BY run = '', created_at DESC) FILTER (WHERE state <> 'paused'))[1], 0)
 FROM headrace.jobs WHERE state IN ('canary', 'running', 'paused') AND topic IS NOT NULL GROUP BY topic
 """
+
+# Which of these runs have a budget, and of what. A message of a run that nobody has recorded has that of the run
+# called "".
+BUDGETS = """
+SELECT asked.job, asked.run, j.run, j.budget_usd IS NOT NULL, j.budget_tokens IS NOT NULL
+FROM unnest(%(job)b::text[], %(run)b::text[]) AS asked(job, run)
+JOIN LATERAL (
+    SELECT * FROM headrace.jobs j WHERE j.job = asked.job AND j.run IN (asked.run, '') ORDER BY j.run DESC LIMIT 1
+) j ON j.budget_usd IS NOT NULL OR j.budget_tokens IS NOT NULL
+"""
+
+# No row where the run has no budget any more.
+DRAW = """
+SELECT word, usd, tokens FROM headrace.draw_budget(%(job)s, %(run)s, %(worker)s, %(workers)s, %(stuck)s,
+    %(keeps)b::numeric[], %(spent)b::numeric[], %(reserved)b::numeric[], %(smallest)b::numeric[],
+    %(largest)b::numeric[], %(wish)b::numeric[])
+"""
+
+PAUSE_FOR_BUDGET = "SELECT headrace.pause_for_budget(%(job)s, %(run)s)"
+
+# What a worker that died was granted, down to what its calls may have cost, can be granted again: as soon as others
+# have taken over all its claims, and with them put its last calls on record. Where the cost of one cannot be told,
+# nothing is taken back. Messages of unrecorded runs cannot be told apart in the ledger, so their rest stays
+# stranded. One worker looks at a time.
+RECLAIM = """
+WITH turn AS MATERIALIZED (
+    SELECT pg_try_advisory_xact_lock(hashtextextended('headrace.reclaim ' || %(job)s || ' ' || %(run)s, 0)) AS mine
+), silent AS MATERIALIZED (
+    SELECT s.worker FROM headrace.spending s
+    WHERE s.job = %(job)s AND s.run = %(run)s AND s.run <> '' AND (SELECT mine FROM turn)
+        AND s.updated_at < now() - make_interval(secs => %(silent)s)
+        AND (s.granted_usd > s.spent_usd OR s.granted_tokens > s.spent_tokens)
+        AND NOT EXISTS (
+            SELECT FROM headrace.results r WHERE r.job = s.job AND r.worker = s.worker AND r.status = 'claimed')
+), calls AS (
+    SELECT a.worker, CASE WHEN bool_and(coalesce(a.cost_usd, a.cost_bound_usd) IS NOT NULL)
+            THEN sum(coalesce(a.cost_usd, a.cost_bound_usd)) END AS usd,
+        CASE WHEN bool_and(coalesce(a.prompt_tokens + a.completion_tokens, a.tokens_bound) IS NOT NULL)
+            THEN sum(coalesce(a.prompt_tokens + a.completion_tokens, a.tokens_bound)) END AS tokens
+    FROM headrace.attempts a JOIN silent USING (worker)
+    WHERE a.job = %(job)s AND a.run = %(run)s AND a.billed <> 'no'
+        AND a.claimed_at >= (SELECT created_at FROM headrace.jobs WHERE job = %(job)s AND run = %(run)s)
+    GROUP BY a.worker
+), known AS (
+    SELECT w.worker, CASE WHEN c.worker IS NULL THEN 0 ELSE c.usd END AS usd,
+        CASE WHEN c.worker IS NULL THEN 0 ELSE c.tokens END AS tokens
+    FROM silent w LEFT JOIN calls c USING (worker)
+)
+UPDATE headrace.spending s SET
+    granted_usd = least(s.granted_usd, greatest(s.spent_usd, coalesce(k.usd, s.granted_usd))),
+    granted_tokens = least(s.granted_tokens, greatest(s.spent_tokens, coalesce(k.tokens, s.granted_tokens))),
+    spent_usd = greatest(s.spent_usd, least(s.granted_usd, coalesce(k.usd, s.granted_usd))),
+    spent_tokens = greatest(s.spent_tokens, least(s.granted_tokens, coalesce(k.tokens, s.granted_tokens)))
+FROM known k
+WHERE s.job = %(job)s AND s.run = %(run)s AND s.worker = k.worker
+    AND s.updated_at < now() - make_interval(secs => %(silent)s)
+RETURNING s.worker, s.granted_usd, s.granted_tokens
+"""

@@ -64,6 +64,12 @@ class Meter:
             self.shares[unit].take(units)
         return taken
 
+    def give_back(self, taken: Mapping[Unit, float]) -> None:
+        """Undo `take`: the call has not left."""
+        for unit, units in taken.items():
+            if unit in self.shares:
+                self.shares[unit].credit += units
+
     def settle(
         self, outcome: Outcome, size: Size, taken: Mapping[Unit, float], *, started: float, now: float
     ) -> None:

@@ -95,12 +95,14 @@ class Metrics:
         oldest: Callable[[], float],
         held: Callable[[], int],
         parked: Callable[[], int],
+        unpaid: Callable[[], int],
     ) -> None:
         """Name who knows what is only worth asking at a scrape."""
         self._last_poll.set_function(last_poll_age)
         self._oldest.set_function(oldest)
         self._open.set_function(held)
         self._parked.set_function(parked)
+        self._unpaid.set_function(unpaid)
 
     def _make_message_metrics(self) -> None:
         registry = self.registry
@@ -113,6 +115,7 @@ class Metrics:
             "headrace_store_write_seconds", "Time of one batch", buckets=_STORE_SECONDS, registry=registry
         )
         self._open = Gauge("headrace_open_prompts", "Prompts in hand", registry=registry)
+        self._unpaid = Gauge("headrace_budget_waiting", "Calls that wait for their run's budget", registry=registry)
         self._messages_of = cache(self._messages.labels)
         for outcome in _MESSAGE_OUTCOMES:
             self._messages.labels(outcome)

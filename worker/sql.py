@@ -56,6 +56,8 @@ CALLS = {
     "started_at": "timestamptz",
     "finished_at": "timestamptz",
     "detail": "text",
+    "cost_bound_usd": "numeric",
+    "tokens_bound": "bigint",
 }
 
 # One statement decides what a poll brought. Rows are locked in key order, so that two workers cannot deadlock; a row
@@ -132,12 +134,13 @@ FROM (
 # number that the owner would have given it, so that the owner's own line, should it come late, takes its place.
 LOST = """
 INSERT INTO headrace.attempts (job, id, attempt, claimed_at, run, outcome, billed, model, worker,
-    started_at, finished_at)
+    started_at, finished_at, cost_bound_usd, tokens_bound)
 SELECT t.job, t.id, 1 + coalesce((SELECT max(a.attempt) FROM headrace.attempts a
         WHERE a.job = t.job AND a.id = t.id AND a.claimed_at <= t.held_claim), 0),
-    t.held_claim, t.held_run, 'lost', 'maybe', t.held_model, t.owner, t.held_claim, now()
+    t.held_claim, t.held_run, 'lost', 'maybe', t.held_model, t.owner, t.held_claim, now(), t.usd, t.tokens
 FROM unnest(%(job)b::text[], %(id)b::text[], %(owner)b::text[], %(held_claim)b::timestamptz[], %(held_run)b::text[],
-    %(held_model)b::text[]) AS t(job, id, owner, held_claim, held_run, held_model)
+    %(held_model)b::text[], %(usd)b::numeric[], %(tokens)b::bigint[])
+    AS t(job, id, owner, held_claim, held_run, held_model, usd, tokens)
 ON CONFLICT DO NOTHING
 """
 
@@ -171,17 +174,18 @@ WITH ended AS (
 ), calls AS (
     INSERT INTO headrace.attempts AS a (job, id, attempt, claimed_at, run, outcome, http_status, billed,
         prompt_tokens, completion_tokens, latency_ms, cost_usd, model, endpoint, worker, started_at, finished_at,
-        detail)
+        detail, cost_bound_usd, tokens_bound)
     SELECT c.job, c.id, c.attempt, c.claimed_at, c.run, c.outcome, c.http_status, c.billed, c.prompt_tokens,
         c.completion_tokens, c.latency_ms, c.cost_usd, c.model, c.endpoint, %(worker)s, c.started_at, c.finished_at,
-        c.detail
+        c.detail, c.cost_bound_usd, c.tokens_bound
     FROM ({calls}) AS c
     ON CONFLICT (job, id, attempt, claimed_at) DO UPDATE SET
         outcome = excluded.outcome, http_status = excluded.http_status, billed = excluded.billed,
         prompt_tokens = excluded.prompt_tokens, completion_tokens = excluded.completion_tokens,
         latency_ms = excluded.latency_ms, cost_usd = excluded.cost_usd, model = excluded.model,
         endpoint = excluded.endpoint, worker = excluded.worker, started_at = excluded.started_at,
-        finished_at = excluded.finished_at, detail = excluded.detail
+        finished_at = excluded.finished_at, detail = excluded.detail, cost_bound_usd = excluded.cost_bound_usd,
+        tokens_bound = excluded.tokens_bound
     WHERE a.outcome = 'lost'
 )
 SELECT nth FROM stored

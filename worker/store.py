@@ -17,6 +17,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from schemas.database import LEASE_SECONDS, MAX_STARTS
 from schemas.settings import DatabaseSettings
 from worker import sql
+from worker.core.amounts import Bound
 from worker.core.claims import Claim, Verdict
 from worker.core.rows import AttemptRow, FinishedRow
 from worker.errors import SchemaMissingError, StoreRefusedError, StoreUnavailableError
@@ -45,10 +46,16 @@ _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, UnicodeEncodeError)
 
 
 class PostgresStore:
-    """Claims and answers in `headrace.results` and `headrace.attempts`; `worker` is this process's unique name."""
+    """Claims and answers in `headrace.results` and `headrace.attempts`; `worker` is this process's unique name.
 
-    def __init__(self, database: DatabaseSettings, worker: str) -> None:
+    `bound` says what a lost call of a work may have cost at most.
+    """
+
+    def __init__(
+        self, database: DatabaseSettings, worker: str, bound: Callable[[Work], Bound] = lambda _: Bound()
+    ) -> None:
         self._worker = worker
+        self._bound = bound
         self._pool = AsyncConnectionPool(
             database.url.get_secret_value(),
             min_size=1,
@@ -120,11 +127,20 @@ class PostgresStore:
             # In the order of `works`, which the statement counts from 1.
             judged = [_Judged(*row) for row in sorted(found)]
             if any(row.owner is not None for row in judged):
-                await _execute(connection, sql.LOST, _lost(works, judged))
+                await _execute(connection, sql.LOST, self._lost(works, judged))
             known = [work for work, row in zip(works, judged, strict=True) if row.verdict not in _WITHOUT_CALLS]
             numbers = await _execute(connection, sql.NUMBERS, _keys(known)) if known else []
         calls = {(job, id_): number for job, id_, number in numbers}
         return [row.claim(calls.get(work.key, 0)) for work, row in zip(works, judged, strict=True)]
+
+    def _lost(self, works: Sequence[Work], judged: Sequence[_Judged]) -> dict[str, list[Any]]:
+        lost = [(work, row) for work, row in zip(works, judged, strict=True) if row.owner is not None]
+        bounds = [self._bound(work) for work, _ in lost]
+        return (
+            _keys([work for work, _ in lost])
+            | _columns([row for _, row in lost], _LOST_COLUMNS)
+            | _columns(bounds, Bound._fields)
+        )
 
     async def _rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         return await self._use(lambda connection: _execute(connection, statement, values))
@@ -181,11 +197,6 @@ def _incoming(works: Sequence[Work]) -> dict[str, list[Any]]:
 
 def _keys(works: Sequence[Work]) -> dict[str, list[Any]]:
     return {"job": [work.prompt.job for work in works], "id": [work.prompt.id for work in works]}
-
-
-def _lost(works: Sequence[Work], judged: Sequence[_Judged]) -> dict[str, list[Any]]:
-    lost = [(work, row) for work, row in zip(works, judged, strict=True) if row.owner is not None]
-    return _keys([work for work, _ in lost]) | _columns([row for _, row in lost], _LOST_COLUMNS)
 
 
 def _columns(rows: Iterable[object], names: Sequence[str]) -> dict[str, list[Any]]:

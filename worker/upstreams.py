@@ -136,6 +136,11 @@ class Upstreams:
         for gate in self._gates.values():
             gate.look()
 
+    def turn_back(self, admission: Admission) -> None:
+        """Give a place back from which no call has left, and what was taken of the rates."""
+        admission.upstream.meter.give_back(admission.taken)
+        self.leave(admission)
+
     def become(self, upstreams: Iterable[Upstream], default: str) -> None:
         """Serve these from now on; calls at others end where they are, callers of an alias that has gone wait."""
         new = list(upstreams)

@@ -67,6 +67,13 @@ class Outcome:
         return f"Outcome({self.kind}, {self.reason}, status={self.status}, code={self.code!r})"
 
     @property
+    def tells_tokens(self) -> bool:
+        """Whether the call says what it used, or is known to have used nothing."""
+        answer = self.answer
+        told = answer is not None and None not in (answer.prompt_tokens, answer.completion_tokens)
+        return told or self.billed is Billed.NO
+
+    @property
     def message(self) -> str:
         """Our own words for the row: kind, status and code; never a prompt, an answer or the server's text."""
         parts = [str(self.kind.value), f"status {self.status}" if self.status else "", self.code]

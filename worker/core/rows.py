@@ -10,13 +10,14 @@ from typing import Any
 from schemas.message import Prompt
 from schemas.models import Price
 from schemas.statuses import Billed, Reason, Status
+from worker.core.amounts import Amount
 from worker.core.claims import Claim
 from worker.core.outcome import Answer, Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Where and when one call of a row went."""
+    """Where and when one call of a row went; `most` is what it may have taken, where it does not say what it took."""
 
     attempt: int
     alias: str
@@ -25,6 +26,7 @@ class Call:
     finished_at: datetime
     latency_ms: int
     price: Price | None = None
+    most: Amount | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -86,6 +88,8 @@ class AttemptRow:
     started_at: datetime
     finished_at: datetime
     detail: str | None
+    cost_bound_usd: Decimal | None = None
+    tokens_bound: int | None = None
 
 
 def ended(
@@ -157,6 +161,8 @@ def ledger_line(prompt: Prompt, claim: Claim, call: Call, outcome: Outcome) -> A
         started_at=call.started_at,
         finished_at=call.finished_at,
         detail=": ".join(part for part in (outcome.code, outcome.detail) if part) or None,
+        cost_bound_usd=call.most.usd if call.most and call.price else None,
+        tokens_bound=call.most.tokens if call.most else None,
     )
 
 

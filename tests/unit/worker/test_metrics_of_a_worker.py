@@ -49,6 +49,10 @@ def test_each_promised_metric_exists_before_anything_happens(metrics: Metrics, n
     assert any(found == f"headrace_{name}" for found, _ in samples(metrics))
 
 
+def test_what_waits_for_money_is_shown(metrics: Metrics) -> None:
+    assert value(metrics, "budget_waiting") == 4
+
+
 def test_known_label_sets_begin_at_nothing(metrics: Metrics) -> None:
     for reason in Reason:
         assert value(metrics, "retries_total", reason=reason) == 0

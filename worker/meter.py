@@ -78,6 +78,8 @@ class Meter:
             self.pace.refused(started, now, outcome.retry_after or 0.0)
         elif outcome.kind in _PROCESSED:
             self.pace.answered(now)
+        if outcome.answer is not None:
+            self.estimate.learn(size, outcome.answer.prompt_tokens, outcome.answer.completion_tokens)
         if (tokens := self.shares.get(Unit.TOKENS)) is None:
             return
         used = _tokens(outcome)
@@ -86,8 +88,6 @@ class Meter:
             used = 0.0
         reserved = taken.get(Unit.TOKENS, 0.0)
         tokens.settle(now, reserved, reserved if used is None else used)
-        if outcome.answer is not None:
-            self.estimate.learn(size, outcome.answer.prompt_tokens, outcome.answer.completion_tokens)
 
 
 # The server has worked on these, whatever came of it.

@@ -23,6 +23,7 @@ from worker.leases import Leases
 from worker.loop import Loop
 from worker.parts import Parts
 from worker.ports import DeadLetters, Endpoint, Store
+from worker.purses import Purses
 from worker.upstreams import Upstream, Upstreams
 from worker.writer import Writer
 
@@ -58,6 +59,7 @@ class FakeWorker:
         letters: DeadLetters | None = None,
         jitter: Callable[[], float] = half,
         outage: float = 86_400.0,
+        purses: Purses | None = None,
     ) -> None:
         served = [upstream(endpoints, most=most)] if isinstance(endpoints, FakeEndpoint) else list(endpoints)
         self.source = source
@@ -70,37 +72,44 @@ class FakeWorker:
         self.letters = letters or FakeDeadLetters()
         asker = Asker(self.upstreams, self.writer, self.telemetry, wall=wall, jitter=jitter, outage=outage)
         self.asker = asker
+        self.purses = asker.door.purses = purses
         self.foreman = Foreman(source, self.leases, asker, self.claiming)
         self.loop = Loop(self._parts(asker, jitter), bounds or Bounds.of(most))
         self.tasks: list[asyncio.Task[None]] = []
+        self.filling: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Run the main path and its keepers."""
         steps: list[Coroutine[None, None, None]]
         steps = [self.loop.run(), self.writer.run(), self.leases.run(), self.source.run()]
         self.tasks = [asyncio.create_task(step) for step in steps]
+        self.filling = [asyncio.create_task(self.purses.run())] if self.purses else []
 
     async def kill(self) -> None:
         """End everything in the middle of whatever it does, and clean up nothing."""
-        for task in self.tasks:
+        tasks = (*self.tasks, *self.filling)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(self.loop._hands.cut_off(), *self.tasks, return_exceptions=True)
+        await asyncio.gather(self.loop._hands.cut_off(), *tasks, return_exceptions=True)
 
     async def stop(self, budget: float = 25.0) -> bool:
         """Drain as the composition root does; says whether nothing paid for was left behind."""
         main, writing, renewing, committing = self.tasks
         self.loop.stop()
         await asyncio.wait([main], timeout=budget / 5)
-        for task in (main, writing, renewing):
+        keepers = (main, writing, renewing, *self.filling)
+        for task in keepers:
             task.cancel()
-        await asyncio.gather(main, writing, renewing, return_exceptions=True)
+        await asyncio.gather(*keepers, return_exceptions=True)
         clean = await drain(self.loop, self.writer, self.store, self.source, budget)
+        if self.purses is not None:
+            await self.purses.close()
         committing.cancel()
         return clean
 
     def broken(self) -> BaseException | None:
         """What ended the main path or one of its keepers, if anything has."""
-        done = (task for task in self.tasks if task.done() and not task.cancelled())
+        done = (task for task in (*self.tasks, *self.filling) if task.done() and not task.cancelled())
         return next((error for task in done if (error := task.exception())), None)
 
     def _parts(self, asker: Asker, jitter: Callable[[], float]) -> Parts:

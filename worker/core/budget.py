@@ -61,7 +61,7 @@ class Draw:
     stuck: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Purse:
     """A worker's part of one run's budget; `now` on the caller's clock.
 

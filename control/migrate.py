@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from alembic import command
@@ -18,6 +19,7 @@ _LOCK = 0x48656164
 _MONTHS_AHEAD = 12
 # A migration never queues behind a long query while everybody else queues behind the migration.
 _LOCK_TIMEOUT = "30s"
+_ASK_AGAIN_SECONDS = 0.2
 
 
 def migrate(database: DatabaseSettings) -> str:
@@ -27,12 +29,20 @@ def migrate(database: DatabaseSettings) -> str:
     """
     engine = create_engine(database.url.get_secret_value(), poolclass=NullPool, connect_args={"connect_timeout": 10})
     with engine.connect() as connection:
-        connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": _LOCK})
+        _take_turns(connection)
         try:
             return _upgrade(connection)
         finally:
             connection.rollback()
             connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})
+
+
+def _take_turns(connection: Connection) -> None:
+    """Wait for the lock outside any transaction: an index that is built beside writers waits for all of them."""
+    while not connection.scalar(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}):
+        connection.rollback()
+        time.sleep(_ASK_AGAIN_SECONDS)
+    connection.rollback()
 
 
 def _upgrade(connection: Connection) -> str:

@@ -88,6 +88,34 @@ results = Table(
     CheckConstraint(_one_of("reason", Reason), name="reason"),
 )
 
+# Answers whose rows have gone on to another request: kept by a trigger, so that a request that comes back, or that
+# other rows share, is not asked again.
+former_results = Table(
+    "former_results",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("fingerprint", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("run", Text),
+    Column("status", Text, nullable=False),
+    Column("reason", Text),
+    Column("result", Text),
+    Column("result_json", JSONB),
+    Column("sanitised", Boolean, nullable=False, server_default=text("false")),
+    Column("finish_reason", Text),
+    Column("prompt_tokens", BigInteger),
+    Column("completion_tokens", BigInteger),
+    Column("latency_ms", BigInteger),
+    Column("retry_count", Integer, nullable=False, server_default=text("0")),
+    Column("model", Text),
+    Column("model_answered", Text),
+    Column("endpoint", Text),
+    Column("cost_usd", Numeric),
+    _instant("completed_at"),
+    Column("kept_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    CheckConstraint(f"status IN ('{Status.SUCCEEDED}')", name="status"),
+)
+
 attempts = Table(
     "attempts",
     metadata,

@@ -20,6 +20,9 @@ from worker.store import PostgresStore
 pytestmark = pytest.mark.integration
 FORBIDDEN_TO_BOTH = """
 DELETE FROM headrace.results
+DELETE FROM headrace.former_results
+UPDATE headrace.former_results SET result = 'x'
+INSERT INTO headrace.former_results (job, fingerprint, id, status) VALUES ('j', 'f', 'r', 'succeeded')
 DELETE FROM headrace.attempts
 DELETE FROM headrace.jobs
 DELETE FROM headrace.replays
@@ -71,7 +74,7 @@ UPDATE headrace.spending SET granted_usd = 9
 SELECT headrace.pause_for_budget('j', 'kept')
 SELECT headrace.draw_budget('j', 'kept', 'w', 1, false, '{0,0}', '{0,0}', '{0,0}', '{0,0}', '{0,0}', '{0,0}')
 """.strip().splitlines()
-TABLES = "results attempts jobs replays workers quotas circuits spending costs alembic_version".split()
+TABLES = "results former_results attempts jobs replays workers quotas circuits spending costs alembic_version".split()
 READS = [f"SELECT * FROM headrace.{table}" for table in TABLES]
 
 

@@ -16,7 +16,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.pool import NullPool
 
 import schemas.migrations
@@ -24,6 +24,7 @@ from control.migrate import migrate
 from schemas.database import REVISION, SCHEMA
 from schemas.settings import DatabaseSettings
 from schemas.tables import metadata
+from tests.fleet import wait_for
 from tests.services import PostgresService
 
 pytestmark = pytest.mark.integration
@@ -71,14 +72,21 @@ def described(connection: Connection, query: str) -> list[tuple[Any, ...]]:
 COLUMNS = f"""
 SELECT table_name, column_name, data_type, is_nullable, regexp_replace(column_default, '::\\w+( \\w+)*$', '')
 FROM information_schema.columns
-WHERE table_schema = '{SCHEMA}' AND table_name IN ('results', 'attempts', 'jobs', 'replays')
+WHERE table_schema = '{SCHEMA}' AND table_name IN ('results', 'former_results', 'attempts', 'jobs', 'replays')
 ORDER BY table_name, ordinal_position
 """
 CONSTRAINTS = f"""
 SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
 WHERE connamespace = '{SCHEMA}'::regnamespace AND contype IN ('c', 'p')
-    AND conrelid::regclass::text IN ('{SCHEMA}.results', '{SCHEMA}.attempts', '{SCHEMA}.jobs', '{SCHEMA}.replays')
+    AND conrelid::regclass::text IN ('{SCHEMA}.results', '{SCHEMA}.former_results', '{SCHEMA}.attempts',
+        '{SCHEMA}.jobs', '{SCHEMA}.replays')
 ORDER BY 1, 2
+"""
+
+
+WAITS_FOR_WRITERS = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND query LIKE '%INDEX CONCURRENTLY%' AND wait_event_type = 'Lock'
 """
 
 
@@ -145,6 +153,7 @@ def test_down_and_up_again(connection: Connection) -> None:
     connection.commit()
     assert described(connection, COLUMNS) == []
     assert inspect(connection).get_table_names(schema=SCHEMA) == ["alembic_version"]
+    connection.commit()
     command.upgrade(alembic(connection), "head")
     connection.commit()
     assert (described(connection, COLUMNS), described(connection, CONSTRAINTS)) == before
@@ -193,6 +202,48 @@ def test_a_plain_update_of_a_finished_row_moves_it_past_the_cursor(connection: C
     after = versions(connection)
     assert after["done"] > before["done"]
     assert after["open"] == before["open"]
+
+
+def test_an_answer_that_its_row_leaves_behind_is_kept(connection: Connection) -> None:
+    connection.execute(
+        text(
+            "INSERT INTO headrace.results (job, id, fingerprint, status, result) VALUES"
+            " ('j', 'a', 'f1', 'succeeded', 'first'), ('j', 'b', 'f1', 'failed', NULL),"
+            " ('j', 'c', NULL, 'succeeded', 'x')"
+        )
+    )
+    for fingerprint, result in (("f1", "corrected"), ("f2", "second"), ("f1", "again"), ("f3", "third")):
+        connection.execute(
+            text("UPDATE headrace.results SET fingerprint = :fingerprint, result = :result"),
+            {"fingerprint": fingerprint, "result": result},
+        )
+    kept = described(connection, "SELECT id, fingerprint, result FROM headrace.former_results ORDER BY 1, 2")
+    # Of the requests that a row has asked twice the later answer.
+    assert kept == [("a", "f1", "again"), ("a", "f2", "second"), ("c", "f1", "again"), ("c", "f2", "second")]
+
+
+def test_an_index_that_was_broken_off_is_built_anew_beside_a_writer(empty: str) -> None:
+    engine = create_engine(settings(empty).url.get_secret_value(), poolclass=NullPool)
+    with engine.connect() as writer:
+        migrate(settings(empty))
+        command.downgrade(alembic(writer), "0004")
+        writer.execute(text("CREATE INDEX results_requests ON headrace.results (job)"))
+        writer.commit()
+        writer.execute(text("INSERT INTO headrace.results (job, id, status) VALUES ('j', 'r', 'succeeded')"))
+        with ThreadPoolExecutor(1) as pool:
+            migrating = pool.submit(migrate, settings(empty))
+            wait_for(lambda: migrating.done() or waits_for_writers(engine), 60)
+            assert not migrating.done()
+            writer.execute(text("INSERT INTO headrace.results (job, id, status) VALUES ('j', 's', 'succeeded')"))
+            writer.commit()
+            assert migrating.result(60) == REVISION
+        definition = writer.scalar(text("SELECT pg_get_indexdef('headrace.results_requests'::regclass)"))
+    assert "(job, fingerprint) WHERE" in str(definition)
+
+
+def waits_for_writers(engine: Engine) -> bool:
+    with engine.connect() as other:
+        return bool(other.scalar(text(WAITS_FOR_WRITERS)))
 
 
 def versions(connection: Connection) -> dict[str, int]:

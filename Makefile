@@ -10,6 +10,9 @@ SYNC := UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy $(UV) sync --locked --quiet 
 ROWS ?=
 MODEL ?= sim
 PYTEST_ARGS ?=
+# Two processes: all tests that use services in one, the others wherever there is time. Both must find the same tests,
+# some of which are named by sets.
+PARALLEL ?= -n 2
 
 .PHONY: help demo test test-all chaos bench check up-local down-local spark-zip
 
@@ -22,7 +25,7 @@ demo: $(UV) ## Real texts through the whole pipeline on this machine (ROWS=2000|
 
 test: $(UV) ## The tests, with real Kafka, Postgres and Spark
 	@$(SYNC) --group demo $(POSTGRES_GROUP)
-	@$(RUN) -m pytest -m "not slow" $(PYTEST_ARGS)
+	@PYTHONHASHSEED=0 $(RUN) -m pytest -m "not slow" $(PARALLEL) $(PYTEST_ARGS)
 
 test-all: $(UV) ## The tests, and those that take long
 	@$(SYNC) --group demo $(POSTGRES_GROUP)

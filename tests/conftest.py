@@ -9,23 +9,26 @@ from hypothesis import HealthCheck, settings
 
 from tests import services
 from tests.services import KafkaService, PostgresService
+from tests.splitting import pytest_xdist_make_scheduler
+from tests.telling import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown, tell
 
 # How fast examples are drawn and run says something of the machine's load, nothing of the code.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
-RUNGS = pytest.StashKey[dict[str, str]]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Make room for what the summary tells."""
-    config.stash[RUNGS] = {}
+# Hooks that pytest finds here.
+__all__ = [
+    "pytest_sessionfinish",
+    "pytest_terminal_summary",
+    "pytest_testnodedown",
+    "pytest_xdist_make_scheduler",
+]
 
 
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaService]:
     """A running Kafka; use topics and groups with names of your own."""
     with services.kafka() as service:
-        request.config.stash[RUNGS]["Kafka"] = service.rung
+        tell(request.config, "services", f"Kafka: {service.rung}")
         yield service
 
 
@@ -33,11 +36,5 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaService]:
 def postgres(request: pytest.FixtureRequest) -> Iterator[PostgresService]:
     """A running Postgres; take a fresh database with `postgres.new_database()`."""
     with services.postgres() as service:
-        request.config.stash[RUNGS]["Postgres"] = service.rung
+        tell(request.config, "services", f"Postgres: {service.rung}")
         yield service
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which rung of the ladder served the session."""
-    for name, rung in sorted(terminalreporter.config.stash[RUNGS].items()):
-        terminalreporter.write_line(f"{name}: {rung}")

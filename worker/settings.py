@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Literal, Self, TypeAlias, TypeVar
 
 import yaml
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -24,6 +24,7 @@ from schemas.settings import (
 from worker.keys import Key
 
 T = TypeVar("T")
+KeysOf: TypeAlias = Callable[[Mapping[str, models.Model]], Mapping[str | None, Key]]
 _DEFAULT_MODEL = "default"
 
 
@@ -66,13 +67,15 @@ class WorkerSettings:
         self.log = _read(LogSettings.read, environ, problems)
         if problems:
             raise SettingsError("settings", problems)
-        self._environ = environ
+        # Behind a function, so that nothing shows what it holds.
+        keys_of: KeysOf = lambda found: _keys(self.fleet, found, environ)  # noqa: E731
+        self._keys_of = keys_of
         self.models, self.keys = self.read_models()
 
     def read_models(self) -> tuple[Mapping[str, models.Model], Mapping[str | None, Key]]:
         """Read the models as they are now, and their keys; raises `SettingsError` with every problem."""
         found = _models(self.fleet)
-        return found, _keys(self.fleet, found, self._environ)
+        return found, self._keys_of(found)
 
     @property
     def default_model(self) -> str:

@@ -11,8 +11,7 @@ import pytest
 
 from tests.chaos.invariants import Report
 from tests.chaos.servers import Servers, servers
-
-REPORTS = pytest.StashKey[list[str]]()
+from tests.telling import tell
 
 
 @dataclass(frozen=True)
@@ -22,11 +21,6 @@ class Scale:
     full: bool
     single: int
     mixed: int
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Make room for the reports."""
-    config.stash[REPORTS] = []
 
 
 @pytest.fixture(scope="session")
@@ -55,17 +49,8 @@ def passes(request: pytest.FixtureRequest) -> Callable[[Report, str], Report]:
     """Keep a report for the summary, and fail on any broken invariant."""
 
     def _passes(report: Report, told: str = "") -> Report:
-        request.config.stash[REPORTS].append(f"{request.node.name} {told}: {report.line()}")
+        tell(request.config, "chaos", f"{request.node.name} {told}: {report.line()}")
         assert not report.problems, "\n".join(report.problems) + f"\n{told} {report.line()}"
         return report
 
     return _passes
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the numbers of every run."""
-    reports = terminalreporter.config.stash.get(REPORTS, [])
-    if reports:
-        terminalreporter.section("chaos")
-    for line in reports:
-        terminalreporter.write_line(line)

@@ -70,7 +70,7 @@ def test_an_error_beside_an_answer_does_not_take_the_answer_away() -> None:
         b"{",
         b'{"choices": [{"message": {"content": "Ye',
         b"<html>log in</html>",
-        gzip.compress(b"{}"),
+        gzip.compress(b"{}", mtime=0),
         b"null",
         b'{"a": 1}{"b": 2}',
         b"[" * 100_000,

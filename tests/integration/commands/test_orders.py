@@ -132,6 +132,18 @@ async def test_one_run_is_paused_and_a_topic_whose_only_other_run_has_ended_is_p
     assert (await place.read()).parked == {"headrace.prompts.reviews"}
 
 
+async def test_what_was_said_of_the_whole_job_weighs_nothing_and_lets_its_topic_be_parked(
+    place: Place,
+) -> None:
+    place.run("r1", priority=2)
+    place("pause", "reviews")
+    place("resume", "reviews")
+    assert place.states() == {"r1": ("running", None), "": ("running", None)}
+    assert (await place.read()).weights == {"headrace.prompts.reviews": 4.0}
+    place("pause", "reviews", "--run", "r1")
+    assert (await place.read()).parked == {"headrace.prompts.reviews"}
+
+
 async def test_a_cancel_ends_what_is_open_and_what_was_published_until_then(place: Place) -> None:
     place.run("r1")
     place.run("r2", "paused", paused_for="budget")

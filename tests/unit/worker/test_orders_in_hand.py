@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -17,7 +18,10 @@ from tests.fakes.store import FakeStore
 from tests.fakes.virtual_time import now, settle, virtual, wall
 from tests.unit.worker.test_main_path import Away, Mill, P
 from worker.core.orders import Orders, RunState, TopicState
+from worker.core.reply import Break, Broken
 from worker.core.room import Bounds
+from worker.core.rows import AttemptRow, FinishedRow
+from worker.errors import StoreUnavailableError
 
 OTHER = "headrace.prompts.tickets"
 SHARED = "headrace.prompts"
@@ -100,6 +104,29 @@ async def test_a_call_that_fails_after_the_order_is_not_made_again() -> None:
     nothing_in_hand(worker)
 
 
+class Unwritten(FakeStore):
+    """A store that takes claims and their return, and for a while no ledger line."""
+
+    async def finish(self, rows: Sequence[FinishedRow], attempts: Sequence[AttemptRow]) -> list[bool]:
+        if now() < 1100:
+            raise StoreUnavailableError("OperationalError")
+        return await super().finish(rows, attempts)
+
+
+@virtual
+async def test_a_claim_is_not_given_back_before_the_call_that_may_be_billed_is_on_record() -> None:
+    mill = Mill(lambda r: Broken(Break.TIMEOUT, "ReadTimeout"), latency=1)
+    published(mill, 1)
+    worker = mill.worker(Unwritten(mill.tables, "w"))
+    await asyncio.sleep(2)
+    worker.foreman.obey(parked(paused()))
+    await asyncio.sleep(90)
+    assert mill.row("reviews-0", "reviews")["worker"] == "w"
+    await asyncio.sleep(60)
+    assert mill.row("reviews-0", "reviews")["worker"] is None
+    assert [line["billed"] for line in mill.tables.calls(("reviews", "reviews-0"))] == ["maybe"]
+
+
 @virtual
 async def test_a_paused_topic_holds_back_nobody_else() -> None:
     mill = Mill(latency=1, others=(OTHER,))
@@ -124,6 +151,7 @@ async def test_a_paused_job_in_a_shared_topic_is_passed_over_and_read_again_on_r
     await asyncio.sleep(3600)
     assert states(mill) == {}
     assert mill.log.committed.get((SHARED, 0), 0) == 0
+    assert worker.source._tracker.span((SHARED, 0)) == 1, "what is behind a passed-over message is not remembered"
     nothing_in_hand(worker)
     worker.foreman.obey(Orders())
     await mill.until(lambda: mill.log.done)

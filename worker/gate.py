@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Generic, TypeVar
 
 I = TypeVar("I")  # noqa: E741
@@ -14,6 +15,8 @@ T = TypeVar("T")
 
 # The shortest timer, so that a clock that has not quite arrived does not spin.
 _TICK_SECONDS = 0.001
+# Numbers callers in the order in which they come, at whichever gate.
+_arrivals = count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Gate(Generic[I, T]):
     def __init__(self, choose: Callable[[I], T | Later], give_back: Callable[[T], None]) -> None:
         self._choose = choose
         self._give_back = give_back
-        self._waiting: deque[tuple[I, asyncio.Future[T]]] = deque()
+        self._waiting: deque[tuple[int, I, asyncio.Future[T]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -43,24 +46,30 @@ class Gate(Generic[I, T]):
 
     def __iter__(self) -> Iterator[I]:
         """What those who wait have brought, in their order."""
-        return (item for item, turn in self._waiting if not turn.done())
+        return (item for _, item, turn in self._waiting if not turn.done())
+
+    @property
+    def first(self) -> float:
+        """The number of the caller who has waited longest, among those of all gates; infinite when nobody waits."""
+        return next((number for number, _, turn in self._waiting if not turn.done()), float("inf"))
 
     async def enter(self, item: I) -> T:
         """Wait for a place and take it."""
         turn: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, turn))
+        caller = (next(_arrivals), item, turn)
+        self._waiting.append(caller)
         if len(self._waiting) == 1:
             self.look()
         try:
             return await turn
         except asyncio.CancelledError:
-            self._give_up(item, turn)
+            self._give_up(caller)
             raise
 
     def look(self) -> None:
         """Serve as many callers as there are places; to be called whenever there may be one."""
         while self._waiting:
-            item, turn = self._waiting[0]
+            _, item, turn = self._waiting[0]
             if turn.done():
                 self._waiting.popleft()
                 continue
@@ -79,9 +88,10 @@ class Gate(Generic[I, T]):
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(max(at, loop.time() + _TICK_SECONDS), self.look)
 
-    def _give_up(self, item: I, turn: asyncio.Future[T]) -> None:
+    def _give_up(self, caller: tuple[int, I, asyncio.Future[T]]) -> None:
+        turn = caller[2]
         if turn.done() and not turn.cancelled():
             self._give_back(turn.result())
             return
         with suppress(ValueError):
-            self._waiting.remove((item, turn))
+            self._waiting.remove(caller)

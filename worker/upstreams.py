@@ -133,7 +133,8 @@ class Upstreams:
             admission.upstream.circuit.abandon_probe()
         admission.upstream.inside -= 1
         self.inside -= 1
-        for gate in self._gates.values():
+        # A place under the common limit goes to who has waited longest, whatever the alias.
+        for gate in sorted(self._gates.values(), key=lambda gate: gate.first):
             gate.look()
 
     def turn_back(self, admission: Admission) -> None:

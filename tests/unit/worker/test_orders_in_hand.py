@@ -318,6 +318,23 @@ def test_calls_are_shared_by_weight_while_both_have_a_backlog(weight: float) -> 
 
 
 @virtual
+async def test_jobs_of_different_models_share_the_calls_of_a_worker_by_weight_too() -> None:
+    mill = Mill(latency=1, others=(OTHER,))
+    both = [upstream(mill.endpoint, alias, most=8, name=f"{alias}:1") for alias in ("large", "small")]
+    worker = FakeWorker(FakeSource(mill.log), FakeStore(mill.tables, "w"), both, most=8)
+    worker.foreman.obey(Orders(topics=[TopicState(OTHER, paused=False, priority=1)]))
+    published(mill, 2000, model="large")
+    published(mill, 2000, topic=OTHER, job="tickets", model="small")
+    mill.log.join(worker.source)
+    mill.workers = [worker]
+    worker.start()
+    await asyncio.sleep(100)
+    calls = Counter(asked.request.id.split("-")[0] for asked in mill.endpoint.asked)
+    assert calls.total() > 8 * 95
+    assert calls["tickets"] / calls["reviews"] == pytest.approx(2.0, rel=0.15)
+
+
+@virtual
 async def test_a_job_whose_rows_all_wait_leaves_the_places_to_the_others() -> None:
     mill = Mill(latency=1, others=(OTHER,))
     mill.endpoint.handler = lambda r: error(503, headers={"retry-after": "86400"}) if "reviews" in r.id else answer()

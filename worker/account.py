@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from schemas.models import Price
-from worker.core.amounts import Amount
+from worker.core.amounts import NOTHING, Amount
 from worker.core.budget import Limits, Purse
 
 
@@ -51,11 +51,11 @@ class Account:
 
     def wake(self, now: float) -> None:
         """Let those try again for whom there is enough, in the order of their coming."""
-        free = self.purse.free
+        promised = NOTHING
         for turn, amount in list(self.waiting.items()):
             counted = self.purse.limits.of(amount)
-            if self.purse.affords(amount, now) and free.covers(counted):
-                free -= counted
+            if self.purse.has(promised + counted, now):
+                promised += counted
                 self._let(self.waiting, turn)
 
     def wake_all(self) -> None:

@@ -167,7 +167,7 @@ class Purses:
             return
         word, usd, tokens = rows[0]
         account.purse.drawn(Amount(usd, int(tokens)), draw)
-        account.next_at = _now() + (_BREATH_SECONDS if word == "granted" and waiting else _LATER_SECONDS)
+        account.next_at = _now() + (_BREATH_SECONDS if word == "granted" else _LATER_SECONDS)
         account.wake(_now())
         if word == "used_up":
             log.warning("budget.used_up", extra=account.key)

@@ -10,6 +10,7 @@ import psycopg
 
 from deploy.demo.errors import DemoError
 from deploy.demo.programs import Program, tail
+from schemas.statuses import ExitCode
 
 _EVERY_SECONDS = 0.5
 # A worker that died leaves its claims for a minute and its partitions for half of one.
@@ -24,6 +25,9 @@ SELECT count(*), count(*) FILTER (WHERE billed = 'maybe'), coalesce(sum(prompt_t
     coalesce(sum(completion_tokens), 0)::bigint,
     coalesce(extract(epoch FROM max(finished_at) - min(started_at)), 0)::float8
 FROM headrace.attempts WHERE job = %s AND run = %s
+"""
+_STOPPED = """
+SELECT state, paused_for FROM headrace.jobs WHERE job = %s AND run = %s AND state IN ('paused', 'cancelled')
 """
 _FAILURES = (
     "SELECT reason, count(*) FROM headrace.results WHERE job = %s AND status = 'failed' GROUP BY 1 ORDER BY 2 DESC"
@@ -50,13 +54,17 @@ class Progress:
         self._say = say
 
     def wait(self, published: int, workers: Sequence[Program], update: Callable[[int], None]) -> None:
-        """Wait until every published row has its end; a worker that dies is started again."""
+        """Wait until every published row has its end; a worker that dies is started again.
+
+        A run that is paused or cancelled meanwhile ends the demo as stopped on purpose.
+        """
         seen, moved = -1, time.monotonic()
         while (finished := self.counts()[0]) < published:
             if finished != seen:
                 seen, moved = finished, time.monotonic()
                 update(finished)
             self._revive(workers)
+            self._go_on()
             if time.monotonic() - moved > _PATIENCE_SECONDS:
                 raise DemoError(f"no row has ended for {_PATIENCE_SECONDS:.0f} s: {tail(workers[0].log)}")
             time.sleep(_EVERY_SECONDS)
@@ -79,6 +87,17 @@ class Progress:
     def close(self) -> None:
         """Let the connection go."""
         self._connection.close()
+
+    def _go_on(self) -> None:
+        """Raise what ends the demo when nobody is to work on its run any more."""
+        if (row := self._connection.execute(_STOPPED, self._key).fetchone()) is None:
+            return
+        state, paused_for = row
+        job, why = self._key[0], " for its budget" if paused_for == "budget" else ""
+        advice = (
+            f"headrace resume {job}{' --budget-usd MORE' if why else ''}" if state == "paused" else "publish again"
+        )
+        raise DemoError(f"the run is {state}{why}; its rows are kept as they are. Next: {advice}", ExitCode.STOPPED)
 
     def _revive(self, workers: Sequence[Program]) -> None:
         for worker in workers:

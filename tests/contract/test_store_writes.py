@@ -81,6 +81,20 @@ async def test_an_end_is_stored_whole(harness: StoreHarness) -> None:
     assert (stored["cost_usd"], stored["detail"], stored["worker"]) == (Decimal("0.000123456789"), "said: x", "a")
 
 
+async def test_what_a_call_may_have_cost_is_kept_until_somebody_knows_what_it_did(harness: StoreHarness) -> None:
+    a, b = await harness.store("a"), await harness.store("b")
+    (late,) = await claimed(a, "r-1")
+    unknown: dict[str, Any] = {"billed": Billed.MAYBE, "prompt_tokens": None, "completion_tokens": None}
+    bound = {"cost_bound_usd": Decimal("0.07"), "tokens_bound": 70}
+    await a.finish([], [called(late, 1, outcome="timeout", **unknown, **bound)])
+    await harness.lapse()
+    await claimed(b, "r-1")
+    await a.finish([], [called(late, 2, cost_usd=Decimal("0.02"))])
+    first, second = await harness.calls("r-1")
+    assert {name: first[name] for name in bound} == bound
+    assert (second["cost_usd"], second["cost_bound_usd"], second["tokens_bound"]) == (Decimal("0.02"), None, None)
+
+
 async def test_unknown_is_null_and_not_nothing(harness: StoreHarness) -> None:
     store = await harness.store("a")
     (one,) = await claimed(store, "r-1")

@@ -151,7 +151,8 @@ class FakeStore:
         line = {
             **{name: held[name] for name in ("job", "id", "run", "model", "worker", "claimed_at")},
             **dict.fromkeys(
-                "http_status prompt_tokens completion_tokens latency_ms cost_usd endpoint detail".split()
+                "http_status prompt_tokens completion_tokens latency_ms cost_usd endpoint detail cost_bound_usd"
+                " tokens_bound".split()
             ),
             "attempt": 1 + max(before, default=0),
             "outcome": "lost",

@@ -93,15 +93,15 @@ class Purse:
         free, level = self.free, self._level
         return free.usd * 2 < level.usd or free.tokens * 2 < level.tokens
 
-    def affords(self, amount: Amount, now: float) -> bool:
-        """Whether a call may hold so much now."""
-        return now <= self._sure_until and self.free.covers(self.limits.of(amount))
+    def has(self, counted: Amount, now: float) -> bool:
+        """Whether so much of what counts is free now."""
+        return now <= self._sure_until and self.free.covers(counted)
 
     def take(self, amount: Amount, now: float) -> Amount | None:
         """Reserve for a call, and give what is held for `settle`; None when there is too little."""
-        if not self.affords(amount, now):
-            return None
         held = self.limits.of(amount)
+        if not self.has(held, now):
+            return None
         self.reserved += held
         self.running += 1
         self._taken += held

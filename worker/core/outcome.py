@@ -70,8 +70,9 @@ class Outcome:
     def tells_tokens(self) -> bool:
         """Whether the call says what it used, or is known to have used nothing."""
         answer = self.answer
-        told = answer is not None and None not in (answer.prompt_tokens, answer.completion_tokens)
-        return told or self.billed is Billed.NO
+        if answer is None:
+            return self.billed is Billed.NO
+        return answer.prompt_tokens is not None and answer.completion_tokens is not None
 
     @property
     def message(self) -> str:

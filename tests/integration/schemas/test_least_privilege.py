@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from decimal import Decimal
 
 import psycopg
 import pytest
@@ -14,6 +15,7 @@ from schemas.database import REVISION
 from schemas.settings import DatabaseSettings
 from tests.fakes.samples import called, finished, work
 from tests.services import PostgresService
+from worker import fleet_sql
 from worker.core.claims import Verdict
 from worker.store import PostgresStore
 
@@ -85,7 +87,9 @@ def database(postgres: PostgresService) -> Iterator[str]:
     migrate(DatabaseSettings.read({"DATABASE_URL": url}))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("INSERT INTO headrace.results (job, id, status) VALUES ('j', 'kept', 'succeeded')")
-        connection.execute("INSERT INTO headrace.jobs (job, run, state) VALUES ('j', 'kept', 'running')")
+        connection.execute(
+            "INSERT INTO headrace.jobs (job, run, state, budget_usd) VALUES ('j', 'kept', 'running', 1)"
+        )
         connection.execute(
             "INSERT INTO headrace.attempts (job, id, attempt, outcome, billed)"
             " VALUES ('j', 'kept', 1, 'lost', 'maybe')"
@@ -173,3 +177,18 @@ async def _live_a_life(store: PostgresStore, url: str) -> None:
     assert await store.finish([finished(one)], [called(one, 2)]) == [True]
     (newer,) = await store.claim([work("r-1", "v2", offset=9)])
     assert newer.verdict is Verdict.NEWER
+    await _spend(store, url)
+
+
+async def _spend(store: PostgresStore, url: str) -> None:
+    """Draw from a budget until it is used up."""
+    with psycopg.connect(url, autocommit=True) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("UPDATE headrace.jobs SET state = 'paused'")
+    names = "keeps spent reserved smallest largest wish".split()
+    amounts = {name: [Decimal(2), Decimal(0)] for name in names}
+    run = {"job": "j", "run": "kept"}
+    values = {**run, **amounts, "worker": "w-1", "workers": 1, "stuck": True}
+    assert await store.ask(fleet_sql.BUDGETS, {"job": ["j"], "run": ["kept"]}) == [("j", "kept", "kept", True, False)]
+    assert await store.ask(fleet_sql.DRAW, values) == [("used_up", 0, 0)]
+    await store.ask(fleet_sql.PAUSE_FOR_BUDGET, run)
+    await store.ask(fleet_sql.RECLAIM, {**run, "silent": 60.0})

@@ -18,6 +18,7 @@ from schemas.settings import DatabaseSettings
 from schemas.statuses import Billed
 from tests.fakes.bank import Budget, draw
 from tests.fakes.samples import called, finished, work
+from tests.fleet import wait_for
 from tests.services import PostgresService
 from worker import fleet_sql
 from worker.core.amounts import Bound
@@ -127,6 +128,17 @@ async def test_draws_of_many_at_once_never_exceed_the_budget_and_use_all_of_it(
     assert 1 - Decimal("0.0007") < spent <= 1
     states = said(database, "SELECT state, paused_for FROM headrace.jobs WHERE job = %(job)s", run)
     assert states == ("paused", "budget")
+
+
+async def test_a_draw_waits_for_the_one_before_it(database: str, stores: list[PostgresStore]) -> None:
+    run = run_of(database, "0.1")
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    async with await psycopg.AsyncConnection.connect(database) as first:
+        await first.execute(fleet_sql.DRAW, {**run, **wish("0.1", worker="w-0")})
+        second = asyncio.create_task(stores[1].ask(fleet_sql.DRAW, {**run, **wish("0.01", worker="w-1")}))
+        await asyncio.to_thread(wait_for, lambda: second.done() or said(database, waits, run) != (0,), 10)
+        assert not second.done()
+    assert (await second)[0] == ("later", Decimal(0), Decimal(0))
 
 
 async def test_a_raised_budget_gives_what_it_adds(database: str, stores: list[PostgresStore]) -> None:

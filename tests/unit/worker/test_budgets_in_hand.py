@@ -209,6 +209,19 @@ async def test_an_answer_that_says_nothing_of_tokens_counts_with_its_reserve() -
 
 
 @virtual
+async def test_a_question_that_is_asked_again_reserves_for_what_it_has_grown_by() -> None:
+    schema = {"type": "object", "properties": {"label": {"enum": ["a", "b"]}}, "required": ["label"]}
+    office = Office(lambda _: reply(200, {**completion("no JSON at all " * 100), "usage": None}))
+    office.bank.open(usd="100")
+    format_ = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    office.publish("r-1", job="reviews", run="run-1", params={"max_tokens": 5}, response_format=format_)
+    office.hire()
+    await office.until(lambda: office.log.done)
+    first, second = (line["tokens_bound"] for line in office.tables.calls(("reviews", "r-1")))
+    assert (first, second > first + 300) == (7, True)
+
+
+@virtual
 async def test_a_model_without_a_price_pauses_a_run_with_a_budget_in_money(caplog: pytest.LogCaptureFixture) -> None:
     office = Office()
     office.bank.open(usd="5")

@@ -6,13 +6,16 @@ import asyncio
 
 import pytest
 
-from schemas.statuses import Reason
+from schemas.statuses import Reason, Unit
 from tests.fakes.endpoint import FakeEndpoint, answer
 from tests.fakes.fleet import upstream, upstreams
 from tests.fakes.virtual_time import now, settle, virtual
 from worker.core.circuit import RUN_FAULTS
 from worker.core.limiter import Signal
-from worker.core.outcome import Kind, Outcome
+from worker.core.outcome import Answer, Kind, Outcome
+from worker.core.quota import Lease
+from worker.core.tokens import Size
+from worker.meter import Meter
 from worker.upstreams import Admission, Upstreams, signal_of
 
 SERVED = FakeEndpoint(lambda _request: answer())
@@ -33,6 +36,27 @@ async def test_the_limit_of_the_worker_and_of_each_endpoint_hold() -> None:
     seventh = asyncio.create_task(some.admit("small"))
     await settle()
     assert not seventh.done()
+
+
+@virtual
+async def test_a_place_from_which_no_call_has_left_gives_back_what_it_took_of_the_rates() -> None:
+    limited = upstream(SERVED, meter=Meter.of(60, 6000))
+    limited.meter.shares[Unit.REQUESTS].add(Lease(now() - 1, 1.0, 1.0))
+    limited.meter.shares[Unit.TOKENS].add(Lease(now() - 1, 0.001, 400.0))
+    some = upstreams(limited)
+    for _ in range(3):
+        admission = await some.admit("small", Size(40, 300))
+        some.turn_back(admission)
+    assert (limited.inside, some.inside) == (0, 0)
+    some.leave(await some.admit("small", Size(40, 300)))
+    assert limited.meter.ready_at(now(), Size(40, 300)) == float("inf")
+
+
+def test_an_endpoint_without_limits_learns_what_its_calls_take_too() -> None:
+    meter = Meter()
+    told = Outcome(Kind.ANSWERED, answer=Answer("yes", prompt_tokens=20, completion_tokens=30))
+    meter.settle(told, Size(40), {}, started=0.0, now=1.0)
+    assert meter.estimate.tokens(Size(400)) == 1 + 200 + 36
 
 
 @virtual

@@ -99,8 +99,8 @@ def test_an_excess_is_owed_and_the_next_grant_makes_up_for_it() -> None:
 
 def test_a_grant_is_not_spent_when_its_store_has_not_been_heard_of() -> None:
     purse = filled(1, 100, now=10.0)
-    assert purse.affords(amount(1, 100), 10.0 + SURE_SECONDS)
-    assert not purse.affords(amount(1, 100), 10.1 + SURE_SECONDS)
+    assert purse.has(amount(1, 100), 10.0 + SURE_SECONDS)
+    assert not purse.has(amount(1, 100), 10.1 + SURE_SECONDS)
     assert purse.take(amount(1, 100), 10.1 + SURE_SECONDS) is None
     purse.drawn(amount(1, 100), purse.draw([], 60.0))
     assert purse.take(amount(1, 100), 61.0) is not None

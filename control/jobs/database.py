@@ -62,7 +62,11 @@ class Jobs:
                 self._rows(statements.ORDER, **values, state=str(change.after))
 
     def raise_budget(self, run: Run, budget: Budget) -> None:
-        """Let a run spend more."""
+        """Let a run spend more; what it has spent before its first budget counts too."""
+        usd = budget.usd is not None and run.budget_usd is None
+        tokens = budget.tokens is not None and run.budget_tokens is None
+        if usd or tokens:
+            self._rows(statements.COUNT_SO_FAR, run=run.run, usd=usd, tokens=tokens)
         self._rows(statements.RAISE, run=run.run, usd=budget.usd, tokens=budget.tokens)
 
     def _rows(self, statement: str, **values: Any) -> list[dict[str, Any]]:

@@ -28,6 +28,21 @@ UPDATE headrace.jobs SET updated_at = now(),
 WHERE job = %(job)s AND run = %(run)s
 """
 
+# A run that has its first budget of a kind has spent something before: nobody's grant, and the upper end of what its
+# calls may have cost.
+COUNT_SO_FAR = """
+INSERT INTO headrace.spending AS s (job, run, worker, granted_usd, spent_usd, granted_tokens, spent_tokens)
+SELECT c.job, c.run, '', n.usd, n.usd, n.tokens, n.tokens
+FROM headrace.costs c, LATERAL (
+    SELECT CASE WHEN %(usd)s THEN c.high_usd ELSE 0 END AS usd,
+        CASE WHEN %(tokens)s THEN c.high_tokens ELSE 0 END AS tokens
+) n
+WHERE c.job = %(job)s AND c.run = %(run)s
+ON CONFLICT (job, run, worker) DO UPDATE SET
+    granted_usd = s.granted_usd + excluded.granted_usd, spent_usd = s.spent_usd + excluded.spent_usd,
+    granted_tokens = s.granted_tokens + excluded.granted_tokens, spent_tokens = s.spent_tokens + excluded.spent_tokens
+"""
+
 HAS_RESULTS = """
 SELECT EXISTS (SELECT FROM headrace.results WHERE job = %(job)s AND (%(run)s::text IS NULL OR run = %(run)s))
 """

@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -202,6 +203,22 @@ def test_a_budget_is_raised_with_the_resumption(place: Place) -> None:
     assert place.sql("SELECT state, budget_usd, budget_tokens FROM headrace.jobs WHERE run = 'r1'") == [
         ("running", 80, 1000)
     ]
+
+
+def test_what_a_run_has_spent_before_its_first_budget_counts_too(place: Place) -> None:
+    place.run("r1", "paused", budget_tokens=500)
+    place.run("r2", "done")
+    line = "INSERT INTO headrace.attempts (job, id, attempt, run, outcome, billed, prompt_tokens, completion_tokens,"
+    line += " cost_usd, cost_bound_usd, tokens_bound) VALUES ('reviews', %s, 1, %s, 'x', %s, %s, %s, %s, %s, %s)"
+    place.sql(line, "a", "r1", "yes", 100, 20, "0.4", None, None)
+    place.sql(line, "b", "r1", "maybe", None, None, None, "0.7", 50)
+    place.sql(line, "c", "r2", "yes", 100, 20, "9", None, None)
+    for budget in ("80", "90"):
+        assert place("resume", "reviews", "--run", "r1", "--budget-usd", budget).exit_code == 0
+        place.sql("UPDATE headrace.jobs SET state = 'paused' WHERE run = 'r1'")
+        assert place.sql(
+            "SELECT run, worker, granted_usd, spent_usd, granted_tokens, spent_tokens FROM headrace.spending"
+        ) == [("r1", "", Decimal("1.1"), Decimal("1.1"), 0, 0)]
 
 
 def test_services_that_do_not_answer_and_tables_that_are_missing(place: Place, postgres: PostgresService) -> None:

@@ -69,7 +69,8 @@ def _figures(samples: list[Sample], reached: int) -> Iterator[Figure]:
     peak = max(sample.resident_mb for sample in samples)
     slope = 3600 * _slope([s.seconds for s in warm], [s.resident_mb for s in warm])
     yield Figure("resident memory, most", peak, f"< {MOST_MB:.0f} MB", peak < MOST_MB, unit="MB")
-    yield Figure("its growth an hour, second half", slope, f"<= {MOST_MB_AN_HOUR} MB", slope <= MOST_MB_AN_HOUR, unit="MB/h")
+    flat = slope <= MOST_MB_AN_HOUR
+    yield Figure("its growth an hour, second half", slope, f"<= {MOST_MB_AN_HOUR} MB", flat, unit="MB/h")
     files, threads = max(s.files for s in warm), max(s.threads for s in warm)
     yield Figure("open files, most", files, "<= 400", files <= 400)
     yield Figure("threads, most", threads, "<= 40", threads <= 40)

@@ -12,9 +12,9 @@ MEASURED_SECONDS = 10.0
 LONGEST_SECONDS = 600.0
 # A refusal says that the measured pace was just too much. Without one the pace grows: at first so slowly that the
 # present limit is seldom met again, later faster and faster, since the limit may be another one by now.
-EASED = 0.985
-GROWTH_A_SECOND = 0.002
-GROWTH_A_SECOND_SQUARED = 0.0002
+EASED = 0.995
+GROWTH_A_SECOND = 0.004
+GROWTH_A_SECOND_SQUARED = 0.0004
 # After so long without a refusal there is no limit to keep.
 FORGOTTEN_SECONDS = 900.0
 # A pace is kept by slots; one that nobody used may be caught up with for so long.

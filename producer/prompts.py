@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
@@ -25,7 +23,7 @@ def prepare(table: Table, job: Job, request: Request) -> DataFrame:
     rows = rows.withColumn(names.PROMPT, rendered(job.prompt.template))
     if job.routes:
         rows = rows.withColumn(names.PROMPT_CHARS, fn.length(names.PROMPT))
-    rows = rows.withColumn(names.MODEL, _model(rows, job.routes))
+    rows = rows.withColumns(_routed(rows, job))
     rows = rows.withColumn(names.FINGERPRINT, fingerprint(column(names.MODEL), column(names.PROMPT), request))
     rows = rows.withColumn(names.VALUE, message(request))
     return rows.withColumn(names.VERDICT, verdict(job, corrupt=table.corrupt, lossy=table.lossy))
@@ -60,10 +58,19 @@ def _cuts(rules: Clean) -> bool:
     return rules.max_chars is not None and rules.on_overlong == "truncate"
 
 
-def _model(rows: DataFrame, routes: Iterable[Route]) -> Column:
-    """Take the model of the first route that holds; null, which is the worker's default, if none does."""
-    cases = [(_condition(rows, number, route), fn.lit(route.model)) for number, route in enumerate(routes)]
-    return first_of(cases).cast("string")
+def _routed(rows: DataFrame, job: Job) -> dict[str, Column]:
+    """Take model and template of the first route that holds.
+
+    Without one the model is null, which is the worker's default; without a template of its own a route has the job's.
+    """
+    conditions = [_condition(rows, number, route) for number, route in enumerate(job.routes)]
+    models = [fn.lit(route.model) for route in job.routes]
+    found = {names.MODEL: first_of(zip(conditions, models, strict=True)).cast("string")}
+    if any(route.template for route in job.routes):
+        usual = column(names.PROMPT)
+        prompts = [rendered(route.template) if route.template else usual for route in job.routes]
+        found[names.PROMPT] = first_of([*zip(conditions, prompts, strict=True), (fn.lit(True), usual)])
+    return found
 
 
 def _condition(rows: DataFrame, number: int, route: Route) -> Column:

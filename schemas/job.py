@@ -82,9 +82,7 @@ class PromptTemplate(_Part):
     @field_validator("template")
     @classmethod
     def _parses(cls, value: str) -> str:
-        if not template.columns(value):
-            raise ValueError("names no {column}, so every row would ask the same")
-        return value
+        return _names_a_column(value)
 
 
 class Route(_Part):
@@ -92,6 +90,20 @@ class Route(_Part):
 
     when: Text | None = Field(None, description="SQL condition over the source columns and prompt_chars")
     model: Text
+    template: Text | None = Field(
+        None, description="for the rows of this route; names the columns of prompt.template"
+    )
+
+    @field_validator("template")
+    @classmethod
+    def _parses(cls, value: str | None) -> str | None:
+        return None if value is None else _names_a_column(value)
+
+
+def _names_a_column(value: str) -> str:
+    if not template.columns(value):
+        raise ValueError("names no {column}, so every row would ask the same")
+    return value
 
 
 class Output(_Part):
@@ -176,6 +188,16 @@ class Job(_Part):
         if any(route.when is None for route in value[:-1]):
             raise ValueError("only the last route may leave out `when`; those after it would never be reached")
         return value
+
+    @model_validator(mode="after")
+    def _routes_ask_with_the_same_columns(self) -> Job:
+        wanted = template.columns(self.prompt.template)
+        for number, route in enumerate(self.routes):
+            if route.template is not None and template.columns(route.template) != wanted:
+                raise ValueError(
+                    f"routes.{number}.template must name the columns of prompt.template, all and no other"
+                )
+        return self
 
     @model_validator(mode="after")
     def _lane_has_its_deadline(self) -> Job:

@@ -142,6 +142,19 @@ def test_the_first_route_that_holds_names_the_model(spark: SparkSession, tmp_pat
     assert found["2"][names.FINGERPRINT] != found["3"][names.FINGERPRINT]
 
 
+def test_a_route_asks_with_its_own_template(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [("1", "short"), ("2", "long " * 10), ("3", None)]
+    routes = [{"when": "prompt_chars < 10", "model": "small", "template": "Say {text}"}, {"model": "large"}]
+    found = judged_texts(spark, tmp_path, rows, routes=routes)
+
+    asked = {row[names.ID]: decoded(row) for row in found if reason(row) is None}
+    assert {id_: (prompt.model, prompt.messages[0]["content"]) for id_, prompt in asked.items()} == {
+        "1": ("small", "Say short"),
+        "2": ("large", "long " * 10),
+    }
+    assert all(row[names.FINGERPRINT] == asked[row[names.ID]].fingerprint for row in found if row[names.ID] != "3")
+
+
 def test_prompt_chars_counts_code_points(spark: SparkSession, tmp_path: Path) -> None:
     routes = [{"when": "prompt_chars = 3", "model": "three"}, {"model": "other"}]
     found = judged_texts(spark, tmp_path, [("1", "🎉🎉🎉"), ("2", "🎉🎉")], routes=routes)

@@ -35,6 +35,7 @@ def test_it_is_short_and_the_same_every_time() -> None:
         {"prompt": {"template": "Review: {text}", "system": "Label."}},
         {"clean": {"columns": ["text"], "strip_html": True}},
         {"routes": [{"model": "small"}]},
+        {"routes": [{"model": "small", "template": "{text}?"}]},
         {"params": {"temperature": 0}},
     ],
 )

@@ -162,6 +162,15 @@ def test_only_the_last_route_may_take_every_row() -> None:
     assert job(routes=[{"model": "a"}]).routes[0].model == "a"
 
 
+def test_a_route_may_ask_in_its_own_words_about_the_same_columns() -> None:
+    routes = [{"when": "x > 1", "model": "a", "template": "{text}, briefly"}, {"model": "b"}]
+    assert [route.template for route in job(routes=routes).routes] == ["{text}, briefly", None]
+    for wrong in ("{text} {title}", "{title}"):
+        told = problems(routes=[{"model": "a", "template": wrong}])
+        assert told == ["whole file: routes.0.template must name the columns of prompt.template, all and no other"]
+    assert any("routes.0.template: a lone {" in p for p in problems(routes=[{"model": "a", "template": "{ {text}"}]))
+
+
 def test_bounds_that_leave_nothing_are_a_problem() -> None:
     assert any("max_chars is below min_chars" in p for p in problems(clean={"min_chars": 5, "max_chars": 4}))
     assert job(clean={"min_chars": 5, "max_chars": 5}).clean.max_chars == 5

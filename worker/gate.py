@@ -93,5 +93,9 @@ class Gate(Generic[I, T]):
         if turn.done() and not turn.cancelled():
             self._give_back(turn.result())
             return
+        first = bool(self._waiting) and self._waiting[0] is caller
         with suppress(ValueError):
             self._waiting.remove(caller)
+        if first:
+            # The next one may be able to go where this one was not.
+            self.look()

@@ -64,8 +64,9 @@ class Meter:
             self.shares[unit].take(units)
         return taken
 
-    def give_back(self, taken: Mapping[Unit, float]) -> None:
+    def give_back(self, now: float, taken: Mapping[Unit, float]) -> None:
         """Undo `take`: the call has not left."""
+        self.pace.give_back(now)
         for unit, units in taken.items():
             if unit in self.shares:
                 self.shares[unit].credit += units

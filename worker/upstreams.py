@@ -139,7 +139,7 @@ class Upstreams:
 
     def turn_back(self, admission: Admission) -> None:
         """Give a place back from which no call has left, and what was taken of the rates."""
-        admission.upstream.meter.give_back(admission.taken)
+        admission.upstream.meter.give_back(_now(), admission.taken)
         self.leave(admission)
 
     def become(self, upstreams: Iterable[Upstream], default: str) -> None:
@@ -178,7 +178,7 @@ class Upstreams:
         return any(upstream.circuit.opened_for is None for upstream in self.all)
 
     def _gate(self, group: list[Upstream]) -> Gate[Size, Admission]:
-        return Gate(lambda size: self._choose(group, size), self.leave)
+        return Gate(lambda size: self._choose(group, size), self.turn_back)
 
     def _choose(self, group: list[Upstream], size: Size) -> Admission | Later:
         """Take a place at the least loaded endpoint that may be called."""

@@ -79,6 +79,11 @@ class Pace:
         if (rate := self._rate_at(now)) is not None:
             self._next = max(self._next, now - _CAUGHT_UP_SECONDS) + 1.0 / rate
 
+    def give_back(self, now: float) -> None:
+        """The call has not left: its slot is the next one's."""
+        if (rate := self._rate_at(now)) is not None:
+            self._next -= 1.0 / rate
+
     def _rate_at(self, now: float) -> float | None:
         if self.rate is None or now - self._set_at > FORGOTTEN_SECONDS:
             return None

@@ -165,3 +165,24 @@ def _held(tasks: list[asyncio.Task[int]]) -> Iterator[int]:
         if task.done() and not task.cancelled() and not getattr(task, "has_left", False):
             task.has_left = True  # type: ignore[attr-defined]
             yield task.result()
+
+
+@virtual
+async def test_whoever_can_go_does_so_as_soon_as_the_one_before_who_could_not_has_left() -> None:
+    gate: Gate[str, str] = Gate(lambda item: Later() if item == "large" else item, lambda _place: None)
+    large, small = (asyncio.create_task(gate.enter(item)) for item in ("large", "small"))
+    await settle()
+    assert not small.done()
+    large.cancel()
+    await settle()
+    assert small.done()
+    assert large.cancelled()
+
+
+@virtual
+async def test_a_caller_who_comes_while_a_cancelled_one_is_still_in_the_queue_is_not_forgotten() -> None:
+    gate: Gate[str, str] = Gate(lambda item: Later() if item == "large" else item, lambda _place: None)
+    large = asyncio.create_task(gate.enter("large"))
+    await settle()
+    large.cancel()
+    assert await gate.enter("small") == "small"

@@ -178,3 +178,33 @@ def test_what_each_outcome_says_about_the_limit(kind: Kind) -> None:
         **dict.fromkeys((Kind.ANSWERED, Kind.UNFIT), Signal.ANSWERED),
     }
     assert signal_of(Outcome(kind)) is expected.get(kind, Signal.IGNORED)
+
+
+@virtual
+async def test_who_is_cancelled_in_the_moment_of_being_served_gives_back_what_was_taken_of_the_rates() -> None:
+    limited = upstream(SERVED, meter=Meter.of(60, None))
+    some = upstreams(limited)
+    waiting = asyncio.create_task(some.admit("small"))
+    await settle()
+    limited.meter.shares[Unit.REQUESTS].add(Lease(now() - 1, 1.0, 1.0))
+    some.look("small")
+    assert limited.inside == 1
+    waiting.cancel()
+    await settle()
+    assert limited.inside == 0
+    assert limited.meter.ready_at(now(), Size(0)) == now()
+
+
+@virtual
+async def test_a_place_from_which_no_call_has_left_gives_back_its_slot_of_a_learned_pace() -> None:
+    paced = upstream(SERVED)
+    some = upstreams(paced)
+    for second in range(20):
+        paced.meter.pace.answered(now() + second)
+    paced.meter.pace.refused(now() + 19, now() + 20, 1.0)
+    await asyncio.sleep(60)
+    began = now()
+    for _ in range(5):
+        some.turn_back(await some.admit("small"))
+    some.leave(await some.admit("small"))
+    assert now() == began

@@ -13,7 +13,6 @@ from worker.core.idempotency import idempotency_key
 from worker.core.outcome import Kind, Outcome
 from worker.core.output import asked_again
 from worker.core.retry import Again, End, Spent, decide
-from worker.core.retry_budget import RetryBudget
 from worker.core.room import Crowd
 from worker.core.rows import AttemptRow, Call, FinishedRow, ended, ledger_line
 from worker.core.tokens import Size
@@ -22,6 +21,7 @@ from worker.errors import WithdrawnError, WrongSettingsError
 from worker.interrupting import Interruptions
 from worker.judge import Judge
 from worker.ports import Request, Telemetry, Work
+from worker.retries import Retries
 from worker.talk import Talk
 from worker.upstreams import Admission, Upstream, Upstreams
 from worker.writer import Writer
@@ -30,7 +30,6 @@ from worker.writer import Writer
 _ANSWERS_LATELY_SECONDS = 30.0
 # A claim that may have run out waits this long between looks at whether it has been renewed.
 _UNSURE_SECONDS = 1.0
-_TICK_SECONDS = 0.001
 
 
 class Asker:
@@ -58,7 +57,7 @@ class Asker:
         self._judge = Judge(wall)
         # Where the prompts in hand are, and who is told when there are fewer at the endpoints or waiting there.
         self.crowd = Crowd()
-        self._retries: defaultdict[str, RetryBudget] = defaultdict(RetryBudget)
+        self._retries: defaultdict[str, Retries] = defaultdict(Retries)
         self.fewer: Callable[[], None] = lambda: None
         self.waits = Interruptions()
         self.door = Door(upstreams, self.waits)
@@ -105,10 +104,13 @@ class Asker:
                 await self._afford_retry(talk)
 
     async def _afford_retry(self, talk: Talk) -> None:
-        """Wait until one more retry keeps them a small part of all calls."""
-        budget, now = self._retries[talk.alias], asyncio.get_running_loop().time
-        while not budget.take(now()):
-            await self._rest(talk, max(budget.ready_at(now()) - now(), _TICK_SECONDS))
+        """Wait until one more retry keeps them a small part of all calls; meanwhile others may have its place."""
+        self._fewer(talk.work)
+        try:
+            with self.waits.may_end(talk.work):
+                await self._retries[talk.alias].afford()
+        finally:
+            self.expect(talk.work)
 
     def _fewer(self, work: Work) -> None:
         self.crowd.asking.add(work.record.topic, -1)
@@ -143,7 +145,7 @@ class Asker:
         try:
             talk.attempt += 1
             started, started_wall = loop.time(), self._wall()
-            self._retries[talk.alias].called(started)
+            self._retries[talk.alias].called()
             reply = await admission.upstream.endpoint.ask(self._request(talk, admission))
             outcome, problem = self._judge(talk.prompt, reply)
             await self._check_address(admission.upstream, outcome)

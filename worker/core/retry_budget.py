@@ -39,6 +39,10 @@ class RetryBudget:
         self.tokens -= 1.0
         return True
 
+    def give_back(self) -> None:
+        """A retry that was taken has not left."""
+        self.tokens += 1.0
+
     @property
     def _a_second(self) -> float:
         return max(LEAST_A_SECOND, SHARE * self._rate)

@@ -221,3 +221,14 @@ async def test_each_of_a_batch_has_its_own_end() -> None:
         (Status.SUCCEEDED, None),
     ]
     assert Counter(call.request.id for call in endpoint.asked)["a-1"] == 1
+
+
+@virtual
+async def test_a_crowd_that_waits_for_retries_costs_little_more_than_its_calls() -> None:
+    chance, looks = random.Random(3), Counter[str]()
+    endpoint = FakeEndpoint(lambda _: error(500) if chance.random() < 0.5 else answer(), latency=1.0)
+    asker = crowd(upstreams(upstream(endpoint, most=128), limit=128))
+    asker.fewer = lambda: looks.update(["look"])
+    await ask_all(asker, ids(1000), at_once=400)
+    assert len(endpoint.asked) > 1500
+    assert looks["look"] < 3 * len(endpoint.asked)

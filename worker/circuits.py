@@ -43,6 +43,9 @@ class Circuits:
             except (StoreUnavailableError, StoreRefusedError) as error:
                 log.warning("circuits.alone", extra={"what": str(error)})
                 self._share(shared=False)
+                # What is still to be told waits for the next look: a database that refuses at once is not pressed.
+                for upstream in self._upstreams.all:
+                    upstream.news.clear()
             await self._news_or(LOOK_SECONDS * (0.75 + self._jitter() / 2))
 
     async def _turn(self) -> None:

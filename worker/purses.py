@@ -120,7 +120,8 @@ class Purses:
     async def _turn(self) -> None:
         if self._strangers or (self._known and _now() >= self._look_at):
             await self._look()
-        for account in [*self._accounts.values()]:
+        # In the order in which they were due: one whose draw fails, and ends the turn, does not come first again.
+        for account in sorted(self._accounts.values(), key=lambda account: account.next_at):
             if account.unpriced:
                 await self._refuse(account)
             if _now() >= account.next_at and account.purse.due(bool(account.waiting), _now()):

@@ -58,6 +58,9 @@ class Quotas:
 
     async def _feed(self, upstream: Upstream, unit: Unit, share: Share) -> float:
         """Lease what waiting calls want; gives the seconds after which more can be had."""
+        if upstream.meter.shares.get(unit) is not share:
+            # The limit has gone from the models file while another one was leased for.
+            return 0.0
         sizes = self._upstreams.waiting(upstream)
         wanted = _wanted(upstream, unit, share, [upstream.meter.units(_now(), size)[unit] for size in sizes])
         if not wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -25,6 +25,7 @@ from worker import fleet_sql
 from worker.core.budget import SURE_SECONDS
 from worker.core.orders import Orders, RunState, TopicState
 from worker.core.reply import Break, Broken, Reply
+from worker.errors import StoreUnavailableError
 from worker.ports import Request
 from worker.purses import Purses
 
@@ -343,3 +344,27 @@ async def test_messages_of_no_run_have_the_budget_of_the_run_without_a_name() ->
 def test_replies_are_what_the_prices_say() -> None:
     assert PRICE.cost(7, 2) == COST
     assert isinstance(answer(), Reply)
+
+
+class Refusing(Bank):
+    """Takes no draw of one run."""
+
+    async def ask(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        if statement == fleet_sql.DRAW and values["run"] == "run-0":
+            await asyncio.sleep(0.002)
+            raise StoreUnavailableError("QueryCanceled 57014")
+        return await super().ask(statement, values)
+
+
+@virtual
+async def test_a_run_whose_row_is_locked_keeps_no_other_from_its_money() -> None:
+    office = Office()
+    office.bank = Refusing()
+    office.bank.open(run="run-0", usd="10")
+    office.bank.open(usd="10")
+    office.fill(1, run="run-0")
+    office.hire()
+    await asyncio.sleep(5)
+    office.fill(20, start=1)
+    await asyncio.sleep(30)
+    assert office.statuses == {("claimed", None): 1, ("succeeded", None): 20}

@@ -144,3 +144,22 @@ async def test_without_a_database_each_worker_probes_for_itself_and_comes_back()
     assert all(crowd.upstreams.usable for crowd in crowds)
     for crowd in crowds:
         await crowd.end()
+
+
+@virtual
+async def test_a_database_that_refuses_at_once_is_not_pressed_whatever_there_is_to_tell() -> None:
+    asked: list[float] = []
+
+    async def ask(_statement: str, _values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        asked.append(now())
+        assert len(asked) < 100, "asks without end in the same instant"
+        raise StoreUnavailableError("InsufficientPrivilege 42501")
+
+    both = [upstream(SERVED, name=name, account=name) for name in ("a", "b")]
+    for one in both:
+        one.saw(FAULT, now(), now(), probed=False)
+    telling = asyncio.create_task(Circuits(upstreams(*both), ask, half).run())
+    await asyncio.sleep(5 * LOOK_SECONDS)
+    assert 4 <= len(asked) <= 7
+    assert all(one.circuit.news for one in both), "it is still to be told"
+    telling.cancel()

@@ -141,3 +141,20 @@ async def test_an_endpoint_without_limits_asks_nobody() -> None:
     assert len(crowd.left) >= 40 * 9
     assert database.asked == 0
     await crowd.end()
+
+
+@virtual
+async def test_a_limit_that_goes_while_another_is_leased_ends_nobody() -> None:
+    limited = upstream(SERVED, account="a", meter=Meter.of(60, 6000))
+    some, database = upstreams(limited), Database()
+
+    async def ask(statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        limited.meter.tell(60, None)
+        return await database.ask(statement, values)
+
+    leasing = asyncio.create_task(Quotas(some, ask, lambda: 1, half).run())
+    async with asyncio.timeout(10):
+        for _ in range(3):
+            some.leave(await some.admit("small"))
+    assert not leasing.done()
+    leasing.cancel()

@@ -100,7 +100,7 @@ class App:
             health.stop()
 
     async def _work(self) -> ExitCode:
-        await self._desk.open()
+        await self._desk.open(self._stop)
         self._source.start()
         self._watch.start(lambda: self._source.partitions, self._metrics.lag)
         self._vitals.started = True

@@ -9,8 +9,9 @@ from typing import Any
 
 from schemas.statuses import JobState
 from worker import fleet_sql
+from worker.claiming import comes_within
 from worker.core.orders import Orders, RunState, TopicState
-from worker.errors import StoreRefusedError, StoreUnavailableError
+from worker.errors import StopAskedError, StoreRefusedError, StoreUnavailableError
 
 log = logging.getLogger(__name__)
 
@@ -34,19 +35,24 @@ class OrderDesk:
         self._jitter = jitter
         self._shared = frozenset(shared)
 
-    async def open(self) -> None:
-        """Wait for the first orders: without them a prompt of a paused run would be asked."""
+    async def open(self, stop: asyncio.Event) -> None:
+        """Wait for the first orders: without them a prompt of a paused run would be asked.
+
+        Raises `StopAskedError` when a stop comes first.
+        """
         while not await self._look():
-            await self._rest()
+            if await comes_within(stop, self._seconds):
+                raise StopAskedError
 
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
-            await self._rest()
+            await asyncio.sleep(self._seconds)
             await self._look()
 
-    async def _rest(self) -> None:
-        await asyncio.sleep(_EVERY_SECONDS * (0.75 + self._jitter() / 4))
+    @property
+    def _seconds(self) -> float:
+        return _EVERY_SECONDS * (0.75 + self._jitter() / 4)
 
     async def _look(self) -> bool:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 import subprocess
@@ -62,7 +63,7 @@ class Place:
         store = PostgresStore(DatabaseSettings.read({"DATABASE_URL": self.url}), "w")
         await store.open()
         try:
-            await OrderDesk(store.ask, self._obey, lambda: 0.5, {"headrace.prompts"}).open()
+            await OrderDesk(store.ask, self._obey, lambda: 0.5, {"headrace.prompts"}).open(asyncio.Event())
         finally:
             await store.close()
         return self.orders

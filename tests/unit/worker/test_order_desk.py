@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from tests.fakes.fleet import half
 from tests.fakes.virtual_time import now, virtual
 from worker import fleet_sql
 from worker.core.orders import Orders, Word
-from worker.errors import StoreUnavailableError
+from worker.errors import StopAskedError, StoreUnavailableError
 from worker.orders import OrderDesk
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -45,7 +47,7 @@ class Heard:
 @virtual
 async def test_orders_are_read_as_the_tables_have_them() -> None:
     heard = Heard()
-    await OrderDesk(Database().ask, heard, half, {"p"}).open()
+    await OrderDesk(Database().ask, heard, half, {"p"}).open(asyncio.Event())
     ((_, orders),) = heard.orders
     assert orders.word("reviews", "r1", NOON) is Word.WAIT
     assert orders.word("tickets", None, NOON) is Word.END
@@ -68,7 +70,7 @@ async def test_an_order_is_heard_within_two_and_a_half_seconds() -> None:
 async def test_the_first_orders_are_waited_for_and_the_last_ones_stand_while_the_database_is_away() -> None:
     heard, database = Heard(), Database(away=1010.0)
     desk = OrderDesk(database.ask, heard, half, ())
-    await desk.open()
+    await desk.open(asyncio.Event())
     assert now() >= 1010
     database.away = 2000.0
     running = asyncio.create_task(desk.run())
@@ -77,3 +79,12 @@ async def test_the_first_orders_are_waited_for_and_the_last_ones_stand_while_the
     await asyncio.sleep(600)
     assert len(heard.orders) > 1
     running.cancel()
+
+
+@virtual
+async def test_a_stop_ends_the_waiting_for_the_first_orders_at_once() -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().call_later(100.25, stop.set)
+    with pytest.raises(StopAskedError):
+        await OrderDesk(Database(away=10**9).ask, Heard(), half, ()).open(stop)
+    assert now() == pytest.approx(1100.25)

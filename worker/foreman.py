@@ -60,7 +60,7 @@ class Foreman:
             self._pass_over(work)
         else:
             # The order has ended while this one was on its way out.
-            self._source.reread([work.record.topic])
+            self._source.reread({ticket.partition[0] for ticket in work.tickets})
 
     def sends(self, work: Work) -> bool:
         """Whether a prompt is on its way out, its claim not yet given back, so that nothing may join it."""
@@ -86,7 +86,8 @@ class Foreman:
     def _pass_over(self, work: Work) -> None:
         for ticket in work.tickets:
             self._source.pass_over(ticket)
-        self._passed_over.setdefault(work.record.topic, set()).add((work.prompt.job, work.prompt.run))
+            # A duplicate that has joined it may have come by another topic.
+            self._passed_over.setdefault(ticket.partition[0], set()).add((work.prompt.job, work.prompt.run))
 
     def _word(self, work: Work) -> Word:
         return self.orders.word(work.prompt.job, work.prompt.run, work.published_at)

@@ -363,3 +363,21 @@ async def _one_dead_job(mill: Mill, count: int) -> None:
     await mill.until(lambda: states(mill, "tickets") == {("succeeded", None): count}, 600)
     assert now() - began < count / 8 * 1.2 + 3
     assert worker.loop.open <= 64
+
+
+@virtual
+async def test_a_duplicate_that_came_by_another_topic_is_read_again_there_too() -> None:
+    mill = Mill(latency=10, others=(OTHER,))
+    published(mill, 1, job="others")
+    worker = mill.worker(most=1)
+    await asyncio.sleep(1)
+    published(mill, 1)
+    published(mill, 1, topic=OTHER)
+    await asyncio.sleep(1)
+    worker.foreman.obey(Orders([paused()]))
+    await asyncio.sleep(60)
+    assert len(mill.endpoint.asked) == 1
+    worker.foreman.obey(Orders())
+    await mill.until(lambda: mill.log.done)
+    assert states(mill) == {("succeeded", None): 1}
+    assert len(mill.endpoint.asked) == 2

@@ -105,7 +105,8 @@ class App:
         self._watch.start(lambda: self._source.partitions, self._metrics.lag)
         self._vitals.started = True
         broken = await self._until_stopped(self._loop.run(), *self._keepers())
-        clean = await drain(self._loop, self._writer, self._store, self._source, self._settings.fleet.drain_seconds)
+        seconds = self._settings.fleet.drain_seconds
+        clean = await drain(self._loop, self._writer, self._leases, self._store, self._source, seconds)
         self._watch.stop()
         await self._purses.close()
         await self._beacon.leave()

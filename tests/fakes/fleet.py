@@ -101,7 +101,7 @@ class FakeWorker:
         for task in keepers:
             task.cancel()
         await asyncio.gather(*keepers, return_exceptions=True)
-        clean = await drain(self.loop, self.writer, self.store, self.source, budget)
+        clean = await drain(self.loop, self.writer, self.leases, self.store, self.source, budget)
         if self.purses is not None:
             await self.purses.close()
         committing.cancel()

@@ -146,3 +146,19 @@ def test_the_budget_is_kept_whatever_it_is(budget: float) -> None:
         assert now() - before <= budget + 0.5
 
     stopped()
+
+
+@virtual
+async def test_a_drain_that_is_longer_than_a_lease_keeps_its_claims() -> None:
+    mill = Mill(latency=150, partitions=2)
+    for partition in (0, 1):
+        mill.publish("r-1", partition=partition)
+    worker = mill.worker()
+    await asyncio.sleep(1)
+    stopping = asyncio.create_task(worker.stop(300))
+    # The next one is given a partition with the same row.
+    mill.worker()
+    assert await stopping is True
+    await mill.until(lambda: mill.log.done)
+    assert mill.called("r-1") == 1
+    assert mill.row("r-1")["status"] == "succeeded"

@@ -12,7 +12,7 @@ class Parking:
 
     def __init__(self) -> None:
         self._topics: frozenset[str] = frozenset()
-        self._again: frozenset[str] = frozenset()
+        self._again: set[str] = set()
         self._parked: set[Partition] = set()
 
     def __len__(self) -> int:
@@ -27,7 +27,8 @@ class Parking:
 
     def ask_again(self, topics: Collection[str]) -> None:
         """Say that these topics are to be read again from their commits."""
-        self._again |= frozenset(topics)
+        # In one step, as below: a name that comes while the other thread takes what is there must not be lost.
+        self._again.update(frozenset(topics))
 
     def assign(self, partitions: Iterable[Partition]) -> None:
         """Park at once what arrives of a topic that waits, before any of its messages is looked at."""
@@ -39,7 +40,7 @@ class Parking:
 
     def park(self, owned: Iterable[Partition]) -> set[Partition]:
         """Give those of the owned partitions that are to be put by now; from here on they count as parked."""
-        again, self._again = self._again, frozenset()
+        again = {self._again.pop() for _ in range(len(self._again))}
         new = {p for p in owned if p not in self._parked and (p[0] in self._topics or p[0] in again)}
         self._parked |= new
         return new

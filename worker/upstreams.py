@@ -139,6 +139,7 @@ class Upstreams:
 
     def turn_back(self, admission: Admission) -> None:
         """Give a place back from which no call has left, and what was taken of the rates."""
+        admission.upstream.circuit.give_back(admission.started)
         admission.upstream.meter.give_back(_now(), admission.taken)
         self.leave(admission)
 

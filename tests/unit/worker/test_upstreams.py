@@ -208,3 +208,18 @@ async def test_a_place_from_which_no_call_has_left_gives_back_its_slot_of_a_lear
         some.turn_back(await some.admit("small"))
     some.leave(await some.admit("small"))
     assert now() == began
+
+
+@virtual
+async def test_a_place_in_doubt_from_which_no_call_has_left_is_the_next_ones_at_once() -> None:
+    one = upstream(SERVED)
+    some = upstreams(one)
+    one.circuit.saw(FAULT, now())
+    one.circuit.trust()
+    began = now()
+    some.turn_back(await some.admit("small"))
+    await some.admit("small")
+    assert now() == began
+    third = asyncio.create_task(some.admit("small"))
+    await settle()
+    assert not third.done(), "one at a time"

@@ -2,7 +2,9 @@
 
 The rules. A row of the source is in the target once, whatever its state. Its answer there is replaced by another
 one unless that one is older, and never by nothing; so a row that is being asked again keeps its answer until the
-new one is there. Rows of the target that the source no longer shows stay as they are.
+new one is there. An answer that is known to be the one to the row's present request replaces any other, whatever its
+age: a request that was answered long ago may be a row's present one since today. Rows of the target that the source
+no longer shows stay as they are.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StructField, StructType
 
-from backfill.columns import COMPLETED, KEY, PREFIX, STATUS, VERSION
+from backfill.columns import COMPLETED, CURRENT, KEY, PREFIX, STATUS, VERSION
 from backfill.transform import content, with_answers
 
 # Columns of the ledger beside the key; see `ledger`.
@@ -60,16 +62,16 @@ def replacement(source: DataFrame, answered: DataFrame, present: DataFrame, chan
     """
     asked = changed.select(KEY, ROWS, HELD, KEEP)
     fresh = with_answers(source.join(asked, KEY), answered)
-    names = [name for name in answered.columns if name != KEY]
+    names = [name for name in answered.columns if name not in (KEY, CURRENT)]
     rows = fresh.join(_kept(present, asked, names), KEY, "left")
     choice = {name: fn.when(fn.col(KEEP), fn.col(_KEPT)[name]).otherwise(fn.col(name)) for name in names}
     return rows.withColumns(choice).drop(_KEPT, KEEP)
 
 
 def _keeps() -> Column:
-    """There is an answer, and no other one that is as new and says something else."""
+    """There is an answer, and no other one that is as new, or the present request's, and says something else."""
     best = fn.col(_BEST)
-    older = fn.coalesce(fn.col(COMPLETED) < best["completed"], fn.lit(False))
+    older = fn.coalesce(~fn.col(CURRENT) & (fn.col(COMPLETED) < best["completed"]), fn.lit(False))
     return best["answered"] & (fn.col(RESULT).isNull() | older | (fn.col(RESULT) == best["result"]))
 
 
@@ -86,7 +88,7 @@ def _kept(present: DataFrame, asked: DataFrame, names: Iterable[str]) -> DataFra
 
 
 def _results(answered: DataFrame, llm: StructType) -> DataFrame:
-    return answered.select(KEY, STATUS, COMPLETED, _hash(llm).alias(RESULT))
+    return answered.select(KEY, STATUS, COMPLETED, CURRENT, _hash(llm).alias(RESULT))
 
 
 def _held(present: DataFrame, fields: Iterable[StructField], llm: StructType) -> DataFrame:

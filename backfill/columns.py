@@ -19,6 +19,11 @@ PREFIX = "__headrace_"
 # What a row is joined and compared by: its id as text, or a hash of its content if it has none.
 KEY = f"{PREFIX}key"
 
+# What names a result among all of its job: the id it was asked under, and more if its row asks something else by now.
+HANDLE = "handle"
+# Whether an answer is known to be the one to the request that its row asks now; else only its age speaks for it.
+CURRENT = f"{PREFIX}current"
+
 STATUS = "llm_status"
 VERSION = "llm_prompt_version"
 COMPLETED = "llm_completed_at"

@@ -5,6 +5,8 @@ CSV parsed by Arrow costs less CPU a row than COPY in binary or ADBC (bench/back
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import pyarrow as pa
 from pyarrow import csv
 from pyspark.sql.types import (
@@ -17,6 +19,8 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from backfill.columns import HANDLE
 
 _STRING, _LONG, _INT = StringType(), LongType(), IntegerType()
 _COST, _TIME = DecimalType(18, 8), TimestampType()
@@ -43,6 +47,9 @@ _FIELDS: tuple[tuple[str, str, DataType], ...] = (
         f"CASE WHEN {_TIME_FITS} THEN (extract(epoch FROM completed_at) * 1000000)::bigint END",
         _TIME,
     ),
+    ("fingerprint", "fingerprint", _STRING),
+    # No id begins with white space.
+    (HANDLE, "CASE WHEN former THEN ' ' || fingerprint || ' ' || id ELSE id END", _STRING),
 )
 _ARROW: dict[DataType, pa.DataType] = {
     _STRING: pa.string(),
@@ -52,27 +59,43 @@ _ARROW: dict[DataType, pa.DataType] = {
     _TIME: pa.timestamp("us", "UTC"),
 }
 
-RESULT_SCHEMA = StructType([StructField(name, kind) for name, _, kind in _FIELDS])
-_ARROW_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, _, kind in _FIELDS])
-_ON_THE_WIRE = pa.schema([(name, pa.int64() if kind is _TIME else _ARROW[kind]) for name, _, kind in _FIELDS])
+_SQL = {name: sql for name, sql, _ in _FIELDS}
+_TYPES = {name: kind for name, _, kind in _FIELDS}
+
+# What settles which rows a result is for, without the result itself.
+KNOWN = ("id", "fingerprint", "status", "completed_at", HANDLE)
+_ONLY_BY_REQUEST = frozenset({"fingerprint", HANDLE})
 
 
-def selected(with_json: bool) -> str:
-    """The columns as Postgres is to select them; without the parsed JSON, the longest one, where nobody reads it."""
-    return ", ".join("NULL" if name == "result_json" and not with_json else sql for name, sql, _ in _FIELDS)
+def columns(with_json: bool, by_request: bool = False) -> tuple[str, ...]:
+    """Name the columns of a whole result; the parsed JSON, the longest one, only where somebody reads it."""
+    left_out = {*(() if with_json else ("result_json",)), *(() if by_request else _ONLY_BY_REQUEST)}
+    return tuple(name for name, _, _ in _FIELDS if name not in left_out)
 
 
-def parse(piece: bytes) -> pa.RecordBatch:
-    """Turn whole rows of Postgres's CSV, at least one, into one Arrow batch of `RESULT_SCHEMA`.
+def schema(names: Iterable[str]) -> StructType:
+    """The columns as Spark sees them."""
+    return StructType([StructField(name, _TYPES[name]) for name in names])
+
+
+def selected(names: Iterable[str]) -> str:
+    """The columns as Postgres is to select them, from results with a column `former`."""
+    return ", ".join(_SQL[name] for name in names)
+
+
+def parse(piece: bytes, names: Sequence[str]) -> pa.RecordBatch:
+    """Turn whole rows of Postgres's CSV, at least one, into one Arrow batch of these columns.
 
     NULL is an empty field without quotes, the empty text one with.
     """
+    arrow = pa.schema([(name, _ARROW[_TYPES[name]]) for name in names])
+    wire = pa.schema([(name, pa.int64() if _TYPES[name] is _TIME else arrow.field(name).type) for name in names])
     table = csv.read_csv(
         pa.BufferReader(piece),
-        csv.ReadOptions(column_names=_ON_THE_WIRE.names, block_size=len(piece) + 1, use_threads=False),
+        csv.ReadOptions(column_names=wire.names, block_size=len(piece) + 1, use_threads=False),
         csv.ParseOptions(newlines_in_values=True),
         csv.ConvertOptions(
-            column_types=_ON_THE_WIRE, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+            column_types=wire, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
         ),
     )
-    return table.cast(_ARROW_SCHEMA).combine_chunks().to_batches()[0]
+    return table.cast(arrow).combine_chunks().to_batches()[0]

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 from pyspark.sql.types import DataType, StructType
 
-from backfill import changes, counts, reading, source, transform
-from backfill.columns import llm_schema
+from backfill import changes, counts, fanout, reading, source, transform
+from backfill.columns import CURRENT, llm_schema
 from backfill.counts import Counts
+from backfill.fanout import Fanout
 from backfill.output_type import output_type
+from backfill.results import KNOWN, columns
 from backfill.settings import JobFile
 from backfill.source import Session
 from backfill.target import Replacement, Shape, Target
@@ -23,10 +26,14 @@ _KINDS: dict[str, type[Target]] = {"delta": DeltaTarget, "parquet": ParquetTarge
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """One run, between its inputs and its target; only the driver's main thread touches it."""
+    """One run, between its inputs and its target; only the driver's main thread touches it.
+
+    `results`: under the ids of the rows that they are for, which `fanout` has settled if there is one.
+    """
 
     rows: DataFrame
     results: DataFrame
+    fanout: Fanout | None
     target: Target
     file: JobFile
     held: Session
@@ -45,7 +52,7 @@ class Backfill:
         def ready(table: DataFrame) -> None:
             totals = _first(table.agg(*counts.table_totals(self.file.job.id)))
             counts.check_rows(totals["rows"], self.rows.count())
-            self.counts.take(totals)
+            self.counts.take(self._settled(totals))
             self.held.check()
 
         self.held.check()
@@ -55,7 +62,7 @@ class Backfill:
         rows, answers = self._keyed(self.rows), self._answers()
         book = changes.ledger(rows, answers, present, self.target.shape.llm).persist(StorageLevel.DISK_ONLY)
         try:
-            totals = _first(book.agg(*counts.ledger_totals()))
+            totals = self._settled(_first(book.agg(*counts.ledger_totals())))
             counts.check_read(totals["seen"], self.counts.results)
             if totals["written"]:
                 changed = book.where(changes.CHANGED)
@@ -72,6 +79,12 @@ class Backfill:
 
         self.held.check()
         self.target.replace(new, ready)
+
+    def _settled(self, totals: dict[str, int]) -> dict[str, int]:
+        """Count results by themselves where one of them may be many rows' answer, or none's."""
+        if self.fanout is None:
+            return totals
+        return totals | {"seen": self.fanout.read(), "matched": self.fanout.matched(self._keyed(self.rows))}
 
     def _keyed(self, rows: DataFrame) -> DataFrame:
         return transform.keyed(rows, self.file.job.id, self.target.shape.source)
@@ -90,8 +103,24 @@ def backfill(spark: SparkSession, file: JobFile, held: Session, into: Counts) ->
     schema = StructType([*rows.schema.fields, *llm_schema(_output(file)).fields])
     shape = Shape(schema, len(rows.schema.fields), file.job.id, partition_by)
     target = _KINDS[file.job.target.format](spark, file.target_path, shape)
-    results = source.read(spark, held.snapshot, with_json=file.json_schema is not None)
-    Backfill(rows, results, target, file, held, into).carry_out()
+    fan = _fanout(spark, file, held)
+    try:
+        results = _results(spark, file, held, fan)
+        Backfill(rows, results, fan, target, file, held, into).carry_out()
+    finally:
+        if fan:
+            fan.free()
+
+
+def _fanout(spark: SparkSession, file: JobFile, held: Session) -> Fanout | None:
+    requests = fanout.requests(spark, file)
+    return None if requests is None else Fanout.of(requests, source.read(spark, held.snapshot, KNOWN, former=True))
+
+
+def _results(spark: SparkSession, file: JobFile, held: Session, fan: Fanout | None) -> DataFrame:
+    names = columns(with_json=file.json_schema is not None, by_request=fan is not None)
+    results = source.read(spark, held.snapshot, names, former=fan is not None)
+    return fan.delivered(results) if fan else results.withColumn(CURRENT, fn.lit(False))
 
 
 def _output(file: JobFile) -> DataType | None:

@@ -5,7 +5,7 @@ The only file that knows the driver.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
@@ -17,8 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from backfill import results
 from backfill.errors import AlreadyRunningError, ReadError, RunFailedError, UnreachableError, WrongJobError
-from backfill.results import RESULT_SCHEMA, parse, selected
+from backfill.results import parse, selected
 
 # Bytes of CSV that one Arrow batch is made of; with a few copies on the way this bounds a task's memory.
 BATCH_BYTES = 8 * 1024 * 1024
@@ -42,11 +43,12 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to read of a snapshot: in how many parts, and whether with the parsed JSON of the answers."""
+    """What to read of a snapshot: in how many parts, and which columns; with `former`, also answers left behind."""
 
     snapshot: Snapshot
     parts: int
-    with_json: bool
+    columns: Sequence[str]
+    former: bool = False
 
 
 class Session:
@@ -82,21 +84,24 @@ def database_session(url: SecretStr, job: str, target: str) -> Iterator[Session]
             _lock(connection, target)
             held = Session(connection, _snapshot(connection, url, job))
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-            raise WrongJobError("DATABASE_URL: no table headrace.results there: run `headrace migrate`") from None
+            raise WrongJobError(
+                "DATABASE_URL: not all tables of headrace are there: run `headrace migrate`"
+            ) from None
         except psycopg.Error as error:
             raise UnreachableError(f"the database refused to start a read: {_say(error)}") from None
         yield held
 
 
-def read(spark: SparkSession, snapshot: Snapshot, with_json: bool) -> DataFrame:
+def read(spark: SparkSession, snapshot: Snapshot, columns: Sequence[str], former: bool = False) -> DataFrame:
     """The rows of a snapshot, not read yet: as many parts as tasks run at once, at most `MAX_PARTITIONS`.
 
     The address of the database, which may hold a password, travels inside the pickled reader: it is in no option,
     no plan and no log of Spark's.
     """
     parts = max(1, min(spark.sparkContext.defaultParallelism, MAX_PARTITIONS))
-    spark.dataSource.register(_data_source(Query(snapshot, parts, with_json)))
-    return spark.read.format(_FORMAT).load()
+    query = Query(snapshot, parts, columns, former)
+    spark.dataSource.register(_data_source(query))
+    return spark.read.format(_format(query)).load()
 
 
 def rows_of(query: Query, number: int) -> Iterator[pa.RecordBatch]:
@@ -109,7 +114,7 @@ def rows_of(query: Query, number: int) -> Iterator[pa.RecordBatch]:
             connection.execute(_BEGIN)
             connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(query.snapshot.name)))
             with connection.cursor().copy(_copy(query, number)) as rows:
-                yield from map(parse, _pieces(rows))
+                yield from (parse(piece, query.columns) for piece in _pieces(rows))
     except (psycopg.Error, UnreachableError) as error:
         raise ReadError(f"reading results from the database failed: {_say(error)}") from None
 
@@ -136,15 +141,20 @@ def _data_source(query: Query) -> type[DataSource]:
     class FinishedResults(DataSource):
         @classmethod
         def name(cls) -> str:
-            return _FORMAT
+            return _format(query)
 
         def schema(self) -> StructType:
-            return RESULT_SCHEMA
+            return results.schema(query.columns)
 
         def reader(self, schema: StructType) -> DataSourceReader:
             return _Reader(query)
 
     return FinishedResults
+
+
+def _format(query: Query) -> str:
+    """Name the source for Spark, which knows one of each name: a run reads its results in two ways."""
+    return f"{_FORMAT}_{len(query.columns)}"
 
 
 def _connect(url: SecretStr) -> psycopg.Connection:
@@ -175,6 +185,7 @@ def _lock(connection: psycopg.Connection, target: str) -> None:
 
 def _snapshot(connection: psycopg.Connection, url: SecretStr, job: str) -> Snapshot:
     connection.execute(_BEGIN)
+    connection.execute("SELECT FROM headrace.former_results LIMIT 0")
     found = connection.execute(
         sql.SQL("SELECT pg_export_snapshot(), (SELECT count(*) {})").format(_finished(job))
     ).fetchone()
@@ -190,9 +201,13 @@ def _copy(query: Query, number: int) -> sql.Composed:
     part = sql.SQL("(hashtextextended(id, 0) & 9223372036854775807) % {} = {}").format(
         sql.Literal(query.parts), sql.Literal(number)
     )
-    return sql.SQL("COPY (SELECT {} {} AND {}) TO STDOUT (FORMAT csv)").format(
-        sql.SQL(selected(query.with_json)), _finished(query.snapshot.job), part
-    )
+    tables = [sql.SQL("(SELECT *, false AS former {})").format(_finished(query.snapshot.job))]
+    if query.former:
+        former = "(SELECT *, true AS former FROM headrace.former_results WHERE job = {})"
+        tables.append(sql.SQL(former).format(sql.Literal(query.snapshot.job)))
+    wanted = sql.SQL("SELECT {} FROM {} AS known WHERE {}")
+    selects = [wanted.format(sql.SQL(selected(query.columns)), table, part) for table in tables]
+    return sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(sql.SQL(" UNION ALL ").join(selects))
 
 
 def _pieces(rows: psycopg.Copy) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, VariantType
 
-from backfill.columns import COMPLETED, KEY, STATUS, VERSION, column, quoted
+from backfill.columns import COMPLETED, CURRENT, KEY, STATUS, VERSION, column, quoted
 
 _AS_JSON = (ArrayType, MapType, VariantType)
 _VALUE = "value"
@@ -47,6 +47,7 @@ def answers(results: DataFrame, output: DataType | None, version: str) -> DataFr
     """Results as the columns of an answer, beside their key; `output` is None without a JSON schema.
 
     One an id, as Postgres holds them: its key is `(job, id)`, and a later result takes the earlier one's place.
+    `CURRENT` is taken over from the results.
     """
     values = {
         STATUS: fn.col("status"),
@@ -64,12 +65,12 @@ def answers(results: DataFrame, output: DataType | None, version: str) -> DataFr
         "llm_finish_reason": fn.col("finish_reason"),
         COMPLETED: fn.col("completed_at"),
     }
-    return results.select(fn.col("id").alias(KEY), *(value.alias(name) for name, value in values.items()))
+    return results.select(fn.col("id").alias(KEY), CURRENT, *(value.alias(name) for name, value in values.items()))
 
 
 def with_answers(rows: DataFrame, answered: DataFrame) -> DataFrame:
     """Put answers onto keyed rows; rows without one have NULLs."""
-    return rows.join(answered, KEY, "left")
+    return rows.join(answered.drop(CURRENT), KEY, "left")
 
 
 def storable(rows: DataFrame, partition_by: Iterable[str]) -> DataFrame:

@@ -28,9 +28,10 @@ from pydantic import SecretStr
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
-from backfill.columns import KEY
+from backfill.columns import CURRENT, KEY
 from backfill.counts import Counts
 from backfill.output_type import output_type
+from backfill.results import columns
 from backfill.run import backfill
 from backfill.settings import JobFile, read_job
 from backfill.source import database_session, read
@@ -86,13 +87,13 @@ class Bench:
         ids = self.spark.range(1, self.rows + 1).select(fn.concat(fn.lit("r-"), "id").alias("id"))
         ids.withColumn("text", text).repartition(4).write.parquet(str(self.folder / "source"))
         with database_session(self.url, JOB, "bench") as held:
-            read(self.spark, held.snapshot, with_json=True).write.parquet(str(self.folder / "results"))
+            read(self.spark, held.snapshot, columns(with_json=True)).write.parquet(str(self.folder / "results"))
 
     def plain(self, typed: bool) -> None:
         """What anybody writes whose results are Parquet already: read, join, write the same columns."""
-        results = self.spark.read.parquet(str(self.folder / "results"))
+        results = self.spark.read.parquet(str(self.folder / "results")).withColumn(CURRENT, fn.lit(False))
         answered = answers(results, output_type(LABEL) if typed else None, "v").withColumnRenamed(KEY, "id")
-        joined = self.spark.read.parquet(str(self.folder / "source")).join(answered, "id", "left")
+        joined = self.spark.read.parquet(str(self.folder / "source")).join(answered.drop(CURRENT), "id", "left")
         joined.write.mode("overwrite").parquet(str(self.folder / "plain"))
 
     def ours(self, typed: bool) -> None:

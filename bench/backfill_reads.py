@@ -18,7 +18,7 @@ import psycopg
 import pyarrow as pa
 from pydantic import SecretStr
 
-from backfill.results import selected
+from backfill.results import columns, selected
 from backfill.source import Query, database_session, rows_of
 from bench.backfill import JOB, fill_results, new_database
 
@@ -57,7 +57,7 @@ def _round(url: SecretStr, rows: int) -> dict[str, float]:
 
 def _csv(url: SecretStr) -> Iterator[pa.RecordBatch]:
     with database_session(url, JOB, "bench") as held:
-        yield from rows_of(Query(held.snapshot, 1, with_json=True), 0)
+        yield from rows_of(Query(held.snapshot, 1, columns(with_json=True)), 0)
 
 
 def _binary(url: SecretStr) -> Iterator[pa.RecordBatch]:
@@ -92,7 +92,8 @@ def _adbc(url: SecretStr) -> Iterator[pa.RecordBatch]:
 
 
 def _statement() -> str:
-    return f"SELECT {selected(with_json=True)} FROM headrace.results WHERE job = '{JOB}' AND status <> 'claimed'"
+    names = columns(with_json=True)
+    return f"SELECT {selected(names)} FROM headrace.results WHERE job = '{JOB}' AND status <> 'claimed'"
 
 
 if __name__ == "__main__":

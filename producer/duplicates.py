@@ -1,6 +1,6 @@
 """One id, one message: rows that share an id are settled, and only they are shuffled.
 
-De-duplication is of rows with the same id and the same request. Two ids with the same request are two messages.
+Of rows with the same id and the same request one stays; that two ids ask the same is settled in `distinct`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,24 @@ FROM unnest(%(ids)s::text[], %(fingerprints)s::text[]) AS asked (id, fingerprint
 JOIN headrace.results AS known ON known.job = %(job)s AND known.id = asked.id
 WHERE known.fingerprint = asked.fingerprint AND known.status = ANY (%(statuses)s)
 """
-_ANY_FINISHED = "SELECT EXISTS (SELECT FROM headrace.results WHERE job = %s AND status = ANY (%s))"
+# By request: whatever id it was asked under, and whether its row asks something else by now. One look into each index
+# a request, however many results there are.
+_ANSWERED = """
+SELECT asked.id
+FROM unnest(%(ids)s::text[], %(fingerprints)s::text[]) AS asked (id, fingerprint) CROSS JOIN LATERAL (
+    (SELECT FROM headrace.results AS known
+    WHERE known.job = %(job)s AND known.fingerprint = asked.fingerprint AND known.status <> 'claimed'
+        AND known.status = ANY (%(statuses)s) LIMIT 1)
+    UNION ALL
+    (SELECT FROM headrace.former_results AS former
+    WHERE former.job = %(job)s AND former.fingerprint = asked.fingerprint LIMIT 1)
+    LIMIT 1
+) AS found
+"""
+_ANY_FINISHED = """
+SELECT EXISTS (SELECT FROM headrace.results WHERE job = %(job)s AND status = ANY (%(statuses)s))
+    OR EXISTS (SELECT FROM headrace.former_results WHERE job = %(job)s)
+"""
 _STARTED = """
 INSERT INTO headrace.jobs (job, run, state, topic, priority, budget_usd, budget_tokens)
 VALUES (%(job)s, %(run)s, %(state)s, %(topic)s, %(priority)s, %(usd)s, %(tokens)s)
@@ -43,16 +60,20 @@ WHERE job = %s AND run = %s
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What the database knows of one job; small enough to travel to every task."""
+    """What the database knows of one job; small enough to travel to every task.
+
+    `by_request`: a result counts for every row that asks the same, else for the row of its id alone.
+    """
 
     url: SecretStr
     job: str
     retry_failed: bool = False
+    by_request: bool = True
 
     def has_finished(self) -> bool:
         """Tell whether any row of the job is finished; raises when the database or its tables are not there."""
         with self._connection() as connection:
-            row = connection.execute(_ANY_FINISHED, (self.job, self._statuses())).fetchone()
+            row = connection.execute(_ANY_FINISHED, {"job": self.job, "statuses": self._statuses()}).fetchone()
             return bool(row and row[0])
 
     def start(self, run: str, job: Job) -> None:
@@ -78,7 +99,8 @@ class Ledger:
             def look_up(ids: Sequence[str], fingerprints: Sequence[str]) -> set[str]:
                 asked: dict[str, Any] = {"job": self.job, "statuses": self._statuses()}
                 asked |= {"ids": list(ids), "fingerprints": list(fingerprints)}
-                return {row[0] for row in connection.execute(_FINISHED, asked)}
+                found = connection.execute(_ANSWERED if self.by_request else _FINISHED, asked)
+                return {row[0] for row in found}
 
             yield look_up
 

@@ -1,4 +1,4 @@
-"""The main path: read, prepare, settle ids that repeat, publish, write what was rejected, check the sum."""
+"""The main path: read, prepare, settle what repeats, publish, write what was rejected, check the sum."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
-from producer import duplicates, rejects, sink, writer
+from producer import distinct, duplicates, rejects, request_table, sink, writer
 from producer.counts import Counts, counted, judged_counts
 from producer.errors import RunFailedError
 from producer.explain import spark_errors
@@ -16,6 +17,9 @@ from producer.prompts import prepare
 from producer.request import Request
 from producer.run import Judged, Run
 from producer.source import read
+from schemas.requests_table import ASKED
+
+_CHANGED = "the source may have changed while it was read: run again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ def publish(spark: SparkSession, run: Run, reached: Reached) -> None:
     """
     job = run.file.job
     with judge(spark, run) as judged:
+        _keep_requests(spark, judged, run)
         if not reached.topic_exists:
             sink.make_topic(run.settings.kafka, job.prompts_topic, run.settings.topics.partitions)
         run.ledger.start(run.id, job)
@@ -53,13 +58,13 @@ def publish(spark: SparkSession, run: Run, reached: Reached) -> None:
             run.ledger.count(run.id, run.counts)
         _write_rejects(judged, run)
     if problem := run.counts.imbalance():
-        raise RunFailedError(f"{problem}; the source may have changed while it was read: run again")
+        raise RunFailedError(f"{problem}; {_CHANGED}")
 
 
 def judge(spark: SparkSession, run: Run) -> Judged:
-    """Read and prepare all rows; of these only the search for repeated ids is run here.
+    """Read and prepare all rows; of these only the search for repeated ids and requests is run here.
 
-    The usual table has no repeated id; then nothing is shuffled and each row goes straight to the sink.
+    The usual table has neither; then no row is shuffled, and each goes straight to the sink.
     """
     job = run.file.job
     table = read(spark, run.file, run.arguments.limit)
@@ -72,7 +77,28 @@ def judge(spark: SparkSession, run: Run) -> Judged:
         alone = prepare(replace(table, rows=duplicates.without(table.rows, job.id, repeated)), job, request)
         shared = prepare(replace(table, rows=duplicates.only(table.rows, job.id, repeated)), job, request)
         rows = duplicates.unsettled(alone).unionByName(duplicates.settled(shared, job.dedup))
-    return Judged(rows, table, cached=(repeated, table.rows))
+    judged = Judged(rows, table, cached=(repeated, table.rows))
+    return _deduplicated(spark, judged, run) if job.dedup else judged
+
+
+def _deduplicated(spark: SparkSession, judged: Judged, run: Run) -> Judged:
+    """Let one row lead for each request; ids and fingerprints are kept on disk, since they are needed twice."""
+    with spark_errors():
+        requests = distinct.requests(judged.rows, request_table.before(spark, run)).persist(StorageLevel.DISK_ONLY)
+        asked = requests.where(ASKED).count()
+        follow = requests.count() - asked
+    rows = distinct.without_followers(judged.rows, requests) if follow else judged.rows
+    cached = (*judged.cached, requests)
+    return replace(judged, rows=rows, cached=cached, requests=requests, distinct=asked)
+
+
+def _keep_requests(spark: SparkSession, judged: Judged, run: Run) -> None:
+    """Before anything is published: from its first message on, an answer finds all its rows."""
+    with spark_errors():
+        if judged.requests is None:
+            request_table.forget(spark, run)
+        else:
+            request_table.write(spark, run, judged.requests)
 
 
 def _send(judged: Judged, run: Run, looks_up: bool) -> None:
@@ -89,6 +115,8 @@ def _send(judged: Judged, run: Run, looks_up: bool) -> None:
             delivered = writer.read_tally(tally)
             run.counts = Counts(published=delivered.acked, skipped=delivered.skipped)
     run.counts = judged_counts(observation.get, published=delivered.acked, skipped=delivered.skipped)
+    if judged.distinct not in (None, passing := int(observation.get["passing"])):
+        raise RunFailedError(f"{judged.distinct} requests were found, then {passing}; {_CHANGED}")
 
 
 def _write_rejects(judged: Judged, run: Run) -> None:
@@ -99,6 +127,5 @@ def _write_rejects(judged: Judged, run: Run) -> None:
         written = rejects.write(rejects.rejected(judged.rows, judged.table), path)
     if written != run.counts.rejected:
         raise RunFailedError(
-            f"{run.counts.rejected} rows were rejected, but {written} were written to {path}; "
-            "the source may have changed while it was read: run again"
+            f"{run.counts.rejected} rows were rejected, but {written} were written to {path}; {_CHANGED}"
         )

@@ -33,16 +33,22 @@ class Run:
     @property
     def ledger(self) -> Ledger:
         """The job's view of the database."""
-        return Ledger(self.settings.database.url, self.file.job.job, self.arguments.retry_failed)
+        job = self.file.job
+        return Ledger(self.settings.database.url, job.job, self.arguments.retry_failed, job.dedup)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """All rows of the source with message and verdict, and the table they came from; leaving it frees the cache."""
+    """All rows of the source with message and verdict, and the table they came from; leaving it frees the cache.
+
+    `requests`: who asks what, with `dedup`; `distinct`: how many rows pass, which is how many requests there are.
+    """
 
     rows: DataFrame
     table: Table
     cached: tuple[DataFrame, ...] = ()
+    requests: DataFrame | None = None
+    distinct: int | None = None
 
     def __enter__(self) -> Judged:
         return self

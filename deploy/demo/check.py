@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from pyarrow import parquet
 
 from deploy.demo.errors import DemoError
+from schemas import requests_table
 from schemas.message import Prompt, decode
 from schemas.topics import prompts_topic
 from simulator.answers import answer
@@ -24,14 +25,23 @@ def warehouse_rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def check_labels(rows: list[dict[str, Any]], bootstrap_servers: str, job: str, model: str) -> int:
-    """Compare each answered row with what the simulator answers to its message; returns how many were compared.
+def requests(target: Path) -> dict[str, str]:
+    """Read which request each row asks, as the producer's last run said."""
+    table = Path(requests_table.address(str(target)))
+    newest = requests_table.complete_runs(str(file.relative_to(table)) for file in table.rglob("*"))[-1]
+    return {row["id"]: row["fingerprint"] for row in parquet.read_table(table / newest).to_pylist()}
 
-    The messages are read back from the topic, so nothing is taken from the path under test. Raises `DemoError`.
+
+def check_labels(
+    rows: list[dict[str, Any]], asked: Mapping[str, str], bootstrap_servers: str, job: str, model: str
+) -> int:
+    """Compare each answered row with what the simulator answers to its request; returns how many were compared.
+
+    The messages are read back from the topic, so no answer is taken from the path under test. Raises `DemoError`.
     """
-    expected = {prompt.id: _label(prompt, model) for prompt in _published(bootstrap_servers, job)}
+    expected = {prompt.fingerprint: _label(prompt, model) for prompt in _published(bootstrap_servers, job)}
     answered = {row["tweet_id"]: row["llm_output"]["label"] for row in rows if row["llm_status"] == "succeeded"}
-    wrong = [id_ for id_, label in answered.items() if expected.get(id_) != label]
+    wrong = [id_ for id_, label in answered.items() if expected.get(asked[id_]) != label]
     if wrong:
         raise DemoError(f"{len(wrong)} rows hold another row's label, the first is {wrong[0]}")
     return len(answered)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deploy.demo import local_model
-from deploy.demo.check import check_labels, warehouse_rows
+from deploy.demo.check import check_labels, requests, warehouse_rows
 from deploy.demo.errors import DemoError
 from deploy.demo.place import JOB, ROOT, Place
 from deploy.demo.programs import Program, spark_submit
@@ -134,7 +134,9 @@ class Demo:
             raise DemoError("the stages do not reconcile: " + "; ".join(problems))
         if self._model == "sim":
             with self._voice.stage("Check: each row's label against the simulator's own"):
-                summary.checked = check_labels(summary.rows, env["KAFKA_BOOTSTRAP_SERVERS"], JOB, env["LLM_MODEL"])
+                asked = requests(self._place.warehouse)
+                servers, model = env["KAFKA_BOOTSTRAP_SERVERS"], env["LLM_MODEL"]
+                summary.checked = check_labels(summary.rows, asked, servers, JOB, model)
 
 
 def _imbalances(summary: Summary) -> Iterator[str]:

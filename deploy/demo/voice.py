@@ -90,7 +90,7 @@ def _counts(summary: Summary) -> Table:
         ("read by the producer", made["read"], "= published + rejected + deduplicated + skipped"),
         ("  published to Kafka", made["published"], "acknowledged by the broker"),
         ("  rejected", made["rejected"], rejected),
-        ("  deduplicated", made["deduplicated"], ""),
+        ("  deduplicated", made["deduplicated"], "ask what another row asks"),
         ("  skipped", made["skipped"], "had their answer before"),
         ("ended by the workers", summary.ended, f"{rate:,.0f} calls a second" if rate else ""),
         ("  failed", summary.failed, failed),

@@ -37,7 +37,7 @@ def url(postgres: PostgresService) -> str:
 def place(delta_spark: SparkSession, url: str, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     """Somewhere to run, once for each kind of target."""
     found = Place(delta_spark, tmp_path, url, request.param)
-    found.execute("TRUNCATE headrace.results")
+    found.execute("TRUNCATE headrace.results, headrace.former_results")
     return found
 
 
@@ -45,7 +45,7 @@ def place(delta_spark: SparkSession, url: str, tmp_path: Path, request: pytest.F
 def folder(spark: SparkSession, url: str, tmp_path: Path) -> Place:
     """Somewhere to run into plain Parquet, for rules that no kind of target has a part in."""
     found = Place(spark, tmp_path, url)
-    found.execute("TRUNCATE headrace.results")
+    found.execute("TRUNCATE headrace.results, headrace.former_results")
     return found
 
 
@@ -125,6 +125,79 @@ def test_answers_get_newer_and_never_older_or_none(folder: Place) -> None:
         ("c", "other text", "first", version),
         ("d", "other text", "old", version),
     ]
+
+
+def test_one_answer_reaches_all_rows_that_ask_for_it(place: Place) -> None:
+    ids = list("abcd")
+    place.source([(id_, "x") for id_ in ids])
+    place.requests("run-1", a="f1", b="f1", c="f1", d="f2")
+    place.answer("b", fingerprint="f1", result="one", cost_usd=Decimal("0.25"), prompt_tokens=7, retry_count=1)
+    place.answer("zz", fingerprint="f9")
+    first = place.run()
+    assert (first.results, first.rows, first.joined, first.pending, first.written, first.orphans) == (
+        2,
+        4,
+        3,
+        1,
+        4,
+        1,
+    )
+    names = ("id", "llm_status", "llm_result", "llm_cost_usd", "llm_prompt_tokens", "llm_attempts")
+    nothing, half = Decimal("0E-8"), Decimal("0.25000000")
+    assert plain(place.rows(*names)) == [
+        ("a", "succeeded", "one", nothing, 0, 0),
+        ("b", "succeeded", "one", half, 7, 2),
+        ("c", "succeeded", "one", nothing, 0, 0),
+        ("d", None, None, None, None, None),
+    ]
+    before = place.state()
+    assert place.run().written == 0
+    assert place.state() == before
+
+    place.answer("b", fingerprint="f1", result="corrected")
+    late = place.run()
+    assert (late.written, late.joined) == (3, 3)
+    assert {row.llm_result for row in place.rows("id", "llm_result")[:3]} == {"corrected"}
+
+
+def test_a_row_gets_the_answer_to_what_it_asks_now_however_old_it_is(place: Place) -> None:
+    place.source([("a", "x"), ("b", "y"), ("c", "x")])
+    place.requests("run-1", a="f1", b="f2", c="f1")
+    place.answer("a", fingerprint="f1", result="one", completed_at="2026-01-01 00:00:00+00")
+    place.answer("b", fingerprint="f2", result="two")
+    place.run()
+
+    # b asks what a was told long ago, and a something new; the old answer outlives a's new question.
+    place.requests("run-2", a="f3", b="f1", c="f1")
+    place.answer("a", fingerprint="f3", status="claimed")
+    waiting = place.run()
+    assert (waiting.written, waiting.joined, waiting.pending) == (1, 3, 0)
+    assert plain(place.rows("id", "llm_result", "llm_attempts")) == [
+        ("a", "one", 1),
+        ("b", "one", 0),
+        ("c", "one", 0),
+    ]
+    assert place.run().written == 0
+
+    place.answer("a", fingerprint="f3", status="succeeded", result="three")
+    assert place.run().written == 1
+    place.requests("run-3", a="f1", b="f2", c="f4")
+    # a goes back to its first question, b to its own; c waits for an answer and keeps the one it has.
+    assert place.run().written == 2
+    assert plain(place.rows("id", "llm_result")) == [("a", "one"), ("b", "two"), ("c", "one")]
+
+
+def test_a_failure_is_everybodys_until_one_retry_succeeds(place: Place) -> None:
+    place.source([("a", "x"), ("b", "x")])
+    place.requests("run-1", a="f1", b="f1")
+    place.answer("a", fingerprint="f1", status="failed", result=None, reason="timeout")
+    failed = place.run()
+    assert (failed.joined, failed.failed) == (2, 2)
+    assert {row.llm_reason for row in place.rows("llm_reason")} == {"timeout"}
+
+    place.answer("a", fingerprint="f1", status="succeeded", result="yes", reason=None)
+    assert (place.run().failed, place.run().written) == (0, 0)
+    assert plain(place.rows("id", "llm_result")) == [("a", "yes"), ("b", "yes")]
 
 
 def test_results_that_are_committed_late_are_found(folder: Place) -> None:

@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from backfill import source
 from backfill.errors import AlreadyRunningError, ReadError, RunFailedError, UnreachableError, WrongJobError
+from backfill.results import KNOWN, columns
 from backfill.source import Query, Snapshot, database_session, rows_of
 from tests.services import PostgresService
 from tests.spark.backfilling import JOB, migrated
@@ -35,7 +36,7 @@ def url(postgres: PostgresService) -> str:
 @pytest.fixture
 def database(url: str) -> Iterator[psycopg.Connection]:
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("TRUNCATE headrace.results")
+        connection.execute("TRUNCATE headrace.results, headrace.former_results")
         yield connection
 
 
@@ -46,7 +47,7 @@ def insert(database: psycopg.Connection, *ids: str, job: str = JOB, status: str 
 
 
 def parts(snapshot: Snapshot, number: int, with_json: bool = True) -> list[list[dict[str, Any]]]:
-    query = Query(snapshot, number, with_json)
+    query = Query(snapshot, number, columns(with_json))
     return [[row for batch in rows_of(query, part) for row in batch.to_pylist()] for part in range(number)]
 
 
@@ -67,6 +68,21 @@ def test_the_parts_add_up_to_all_rows_of_any_text_ids(database: psycopg.Connecti
     assert "claimed" not in ids
     sizes = [len(part) for part in found]
     assert max(sizes) <= 1.4 * sum(sizes) / number
+
+
+def test_what_a_request_was_answered_before_is_read_by_request(database: psycopg.Connection, url: str) -> None:
+    database.execute(
+        "INSERT INTO headrace.results (job, id, fingerprint, status, result) VALUES"
+        " ('reviews', 'a', 'f1', 'succeeded', 'one'), ('another', 'a', 'f1', 'succeeded', 'not ours')"
+    )
+    database.execute("UPDATE headrace.results SET fingerprint = 'f2', status = 'failed'")
+    with database_session(SecretStr(url), JOB, "t") as held:
+        query = Query(held.snapshot, 3, columns(with_json=True, by_request=True), former=True)
+        found = [row for part in range(3) for batch in rows_of(query, part) for row in batch.to_pylist()]
+        assert held.snapshot.count == len([row for part in parts(held.snapshot, 3) for row in part]) == 1
+
+    told = sorted((row["handle"], row["id"], row["fingerprint"], row["status"], row["result"]) for row in found)
+    assert told == [(" f1 a", "a", "f1", "succeeded", "one"), ("a", "a", "f2", "failed", "one")]
 
 
 def test_an_empty_table_has_empty_parts(database: psycopg.Connection, url: str) -> None:
@@ -109,7 +125,7 @@ def test_values_arrive_as_they_are_whatever_zone_the_server_is_in(database: psyc
     )
     assert first["completed_at"] == datetime(2026, 3, 8, 2, 30, 0, 1, tzinfo=UTC)
     assert {name for name, value in second.items() if value is not None} == {"id", "status", "retry_count"}
-    assert [row["result_json"] for row in without_json] == [None, None]
+    assert [row.keys() ^ first.keys() for row in without_json] == [{"result_json"}] * 2
 
 
 def test_a_batch_is_bounded_however_many_rows_there_are(
@@ -121,7 +137,7 @@ def test_a_batch_is_bounded_however_many_rows_there_are(
         "SELECT 'reviews', 'r-' || n, 'succeeded', repeat('x', 1000) FROM generate_series(1, 500) n"
     )
     with database_session(SecretStr(url), JOB, "t") as held:
-        batches = list(rows_of(Query(held.snapshot, 1, with_json=True), 0))
+        batches = list(rows_of(Query(held.snapshot, 1, columns(with_json=True)), 0))
 
     assert sum(batch.num_rows for batch in batches) == 500
     assert max(batch.num_rows for batch in batches) <= 10
@@ -162,7 +178,7 @@ def test_a_database_that_is_not_there_or_not_ours_is_told(postgres: PostgresServ
 
 
 def test_the_address_is_hidden_in_what_is_printed_and_there_in_what_is_pickled() -> None:
-    query = Query(Snapshot(SecretStr("postgresql://u:canary-secret@h/d"), JOB, "s", 1), 1, with_json=True)
+    query = Query(Snapshot(SecretStr("postgresql://u:canary-secret@h/d"), JOB, "s", 1), 1, KNOWN)
 
     assert "canary-secret" not in repr(query)
     assert pickle.loads(pickle.dumps(query)) == query

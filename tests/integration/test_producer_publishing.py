@@ -162,6 +162,44 @@ def test_rows_with_a_finished_result_are_skipped(place: Place) -> None:
     assert (changed.published, changed.skipped) == (500, 0)
 
 
+def test_a_request_that_was_ever_answered_is_asked_by_nobody(place: Place) -> None:
+    rows = [("a", "x"), ("b", "x"), ("c", "y"), ("d", "z"), ("e", "y")]
+    write_rows(place.spark, place.folder, rows, "id string, text string")
+    first = place.publish().counts
+    assert (first.read, first.published, first.deduplicated, first.skipped) == (5, 3, 2, 0)
+    prompts = {prompt.id: prompt for prompt in place.topic()}
+    assert sorted(prompts) == ["a", "c", "d"]
+
+    place.finish([prompts["a"], prompts["d"]], "succeeded")
+    place.finish([prompts["c"]], "failed")
+    again = place.publish().counts
+    assert (again.published, again.skipped, again.deduplicated) == (0, 3, 2)
+    failed_too = place.publish(retry_failed=True).counts
+    assert (failed_too.published, failed_too.skipped, failed_too.deduplicated) == (1, 2, 2)
+
+    # The row that was asked asks something else now, and its old answer makes way in the table of results.
+    place.sql(
+        "UPDATE headrace.results SET fingerprint = 'new', status = 'claimed' WHERE job = %s AND id = 'a'", place.job
+    )
+    rows = [("0", "x"), ("a", "new"), ("b", "x"), ("c", "y"), ("d", "z"), ("e", "z")]
+    write_rows(place.spark, place.folder, rows, "id string, text string")
+    moved = place.publish().counts
+    assert (moved.read, moved.published, moved.skipped, moved.deduplicated) == (6, 1, 3, 2)
+    assert [prompt.id for prompt in place.topic()].count("a") == 2
+
+
+def test_without_dedup_each_row_is_asked_for_itself(place: Place) -> None:
+    write_rows(place.spark, place.folder, [("a", "x"), ("b", "x")], "id string, text string")
+    assert place.publish().counts.published == 1
+    assert (place.folder / "labelled_requests").exists()
+    place.finish(place.topic(), "succeeded")
+
+    alone = place.publish(changes={"dedup": False}).counts
+    assert (alone.published, alone.skipped, alone.deduplicated) == (1, 1, 0)
+    assert place.topic()[-1].id == "b"
+    assert not list((place.folder / "labelled_requests").iterdir())
+
+
 def test_only_so_many_rows_are_read(place: Place) -> None:
     counts = place.publish(limit=7).counts
 
@@ -192,6 +230,7 @@ def test_a_dry_run_counts_and_shows_and_leaves_nothing(place: Place, capsys: pyt
     assert "\x1b" not in "".join(estimate.samples)
     assert len(place.topic()) == 500
     assert not (place.folder / "labelled_rejects").exists()
+    assert len(list((place.folder / "labelled_requests").iterdir())) == 1
     assert place.sql("SELECT count(*) FROM headrace.jobs WHERE job = %s", place.job) == [(1,)]
 
 

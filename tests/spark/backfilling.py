@@ -47,6 +47,12 @@ class Place:
         frame = self.spark.createDataFrame(list(map(tuple, rows)), schema)
         frame.write.mode("overwrite").parquet(str(self.folder / "rows"))
 
+    def requests(self, run: str, **asks: str) -> None:
+        """Say who asks what, as a run of the producer does; runs sort by their names."""
+        rows = [(id_, fingerprint, False) for id_, fingerprint in asks.items()]
+        frame = self.spark.createDataFrame(rows, "id string, fingerprint string, asked boolean")
+        frame.write.parquet(f"{self.target}_requests/run={run}")
+
     def job_file(self, **changes: Any) -> Path:
         """Write a job file: the smallest one, with some parts changed."""
         job = {

@@ -1,0 +1,50 @@
+"""One request, one call: of the rows that ask the same thing one is published, the others wait for its answer.
+
+The rule. One id leads for each request: the one that led in the run before, if it is still there and still asks this;
+else the least. So a row that is added later, whatever its id, never makes a request that is under way start anew.
+Only ids and fingerprints are shuffled to find the leads; rows are not, unless many of them repeat others.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as fn
+
+from producer import columns as names
+from producer.columns import column
+from producer.counts import publishable
+from schemas import requests_table as table
+
+_LED_BEFORE = f"{names.PREFIX}led_before"
+_FOLLOWER = f"{names.PREFIX}follower"
+
+
+def requests(judged: DataFrame, before: DataFrame | None) -> DataFrame:
+    """Say of each id that passes which request it asks, and whether it leads; `before` is what the last run said."""
+    asks = publishable(judged).select(
+        column(names.ID).alias(table.ID), column(names.FINGERPRINT).alias(table.FINGERPRINT)
+    )
+    led = asks.withColumn(_LED_BEFORE, fn.lit(None).cast("string"))
+    if before is not None:
+        led = asks.join(_leads(before), table.FINGERPRINT, "left")
+    preferred = fn.struct(~fn.col(table.ID).eqNullSafe(fn.col(_LED_BEFORE)), fn.col(table.ID).alias(table.ID))
+    lead = fn.min(preferred).over(Window.partitionBy(table.FINGERPRINT))[table.ID]
+    return led.select(table.ID, table.FINGERPRINT, (lead == fn.col(table.ID)).alias(table.ASKED))
+
+
+def followers(requests: DataFrame) -> DataFrame:
+    """Keep the rows that another one leads for."""
+    return requests.where(~fn.col(table.ASKED))
+
+
+def without_followers(judged: DataFrame, requests: DataFrame) -> DataFrame:
+    """Mark the rows that another one leads for as repeated, save those that are rejected."""
+    led = followers(requests).select(fn.col(table.ID).alias(_FOLLOWER))
+    rows = judged.join(led, column(names.ID) == fn.col(_FOLLOWER), "left")
+    follows = column(names.VERDICT).isNull() & fn.col(_FOLLOWER).isNotNull()
+    return rows.withColumn(names.REPEATED, column(names.REPEATED) | follows).drop(_FOLLOWER)
+
+
+def _leads(before: DataFrame) -> DataFrame:
+    leads = before.where(table.ASKED).groupBy(table.FINGERPRINT)
+    return leads.agg(fn.min(table.ID).alias(_LED_BEFORE))

@@ -1,0 +1,33 @@
+"""The table of requests beside the target: which request each row of the source asks, one folder a run.
+
+Parquet, one row an id. The newest run that is complete is the one that counts: it shows by the file that Spark leaves
+at the end of a write, so nothing has to be renamed, on any file system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+ID = "id"
+FINGERPRINT = "fingerprint"
+# Whether the request is published under this very id; the other rows of the request wait for its answer.
+ASKED = "asked"
+
+_RUN = "run="
+_COMPLETE = "_SUCCESS"
+
+
+def address(target: str) -> str:
+    """Name the folder of the table that belongs to a target."""
+    return f"{target.rstrip('/')}_requests"
+
+
+def run_folder(run: str) -> str:
+    """Name the folder of one run in the table; names sort as runs begin."""
+    return f"{_RUN}{run}"
+
+
+def complete_runs(files: Iterable[str]) -> list[str]:
+    """Find the folders of complete runs among files, whose paths start at the table; the newest is the last."""
+    parts = [file.split("/") for file in files]
+    return sorted(names[0] for names in parts if names[0].startswith(_RUN) and names[1:] == [_COMPLETE])

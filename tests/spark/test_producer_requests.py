@@ -1,0 +1,132 @@
+"""One request, one call: which of the rows that ask the same is published, and what the next run is told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from producer import columns as names
+from producer import distinct, request_table
+from producer.counts import counted, judged_counts
+from producer.pipeline import judge
+from tests.spark.producing import judged_texts, make_run, reasons, write_job, write_rows
+
+pytestmark = pytest.mark.spark
+
+JUDGED = f"{names.ID} string, {names.FINGERPRINT} string, {names.VERDICT} string, {names.REPEATED} boolean"
+SAID = "id string, fingerprint string, asked boolean"
+
+
+def frame(spark: SparkSession, rows: list[tuple[Any, ...]], schema: str = SAID) -> DataFrame:
+    return spark.createDataFrame(rows, schema)
+
+
+def said(rows: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in rows.collect())
+
+
+def test_the_least_id_leads_for_its_request(spark: SparkSession) -> None:
+    rows = [
+        ("b", "f1", None, False),
+        ("a", "f1", None, False),
+        ("a", "f1", None, True),
+        ("c", "f1", "too_long", False),
+        ("d", "f2", None, False),
+    ]
+    assert said(distinct.requests(frame(spark, rows, JUDGED), None)) == [
+        ("a", "f1", True),
+        ("b", "f1", False),
+        ("d", "f2", True),
+    ]
+
+
+def test_who_led_before_leads_on_while_it_asks_the_same(spark: SparkSession) -> None:
+    now = [(id_, request, None, False) for id_, request in zip("abcdefg", "1122334", strict=True)]
+    before = [("b", "1", True), ("c", "1", False), ("d", "3", True), ("z", "3", False), ("y", "4", True)]
+    found = said(distinct.requests(frame(spark, now, JUDGED), frame(spark, before)))
+
+    # b leads on; d asks something else by now; y is gone.
+    assert found == [
+        ("a", "1", False),
+        ("b", "1", True),
+        ("c", "2", True),
+        ("d", "2", False),
+        ("e", "3", True),
+        ("f", "3", False),
+        ("g", "4", True),
+    ]
+
+
+TEXTS = [("a", "x"), ("b", "x"), ("c", "y"), ("c", "y"), ("d", "y"), ("e", None), ("f", "x "), (None, "x")]
+
+
+def test_rows_that_ask_the_same_stand_behind_one(spark: SparkSession, tmp_path: Path) -> None:
+    clean = {"columns": ["text"], "collapse_whitespace": True}
+    fates = reasons([row for row in judged_texts(spark, tmp_path, TEXTS, clean=clean) if row[names.ID] != "c"])
+    assert fates == {
+        "a": None,
+        "b": "repeated",
+        "d": "repeated",
+        "e": "null_column",
+        "f": "repeated",
+        None: "null_id",
+    }
+    rough = reasons(judged_texts(spark, tmp_path, TEXTS))
+    assert (rough["b"], rough["f"]) == ("repeated", None)
+    alone = reasons(judged_texts(spark, tmp_path, TEXTS, dedup=False))
+    assert {fate for id_, fate in alone.items() if id_ in set("abcdf")} == {None}
+
+
+def test_the_sum_holds_and_the_table_says_who_asks_what(spark: SparkSession, tmp_path: Path) -> None:
+    write_rows(spark, tmp_path, TEXTS, "id string, text string")
+    run = make_run(write_job(tmp_path))
+    with judge(spark, run) as found:
+        rows, observation = counted(found.rows)
+        published = {row[names.ID]: row[names.FINGERPRINT] for row in rows.collect()}
+        assert found.requests is not None
+        request_table.write(spark, run, found.requests)
+    counts = judged_counts(observation.get, len(published), skipped=0)
+
+    assert (counts.read, counts.published, counts.rejected, counts.deduplicated) == (8, 3, 2, 3)
+    assert counts.imbalance() is None
+    table = spark.read.parquet(str(tmp_path / "labelled_requests"))
+    assert table.columns == ["id", "fingerprint", "asked", "run"]
+    told = {row.id: (row.fingerprint, row.asked) for row in table.collect()}
+    assert {id_: request for id_, (request, asked) in told.items() if asked} == published
+    assert {
+        id_: request == published[lead] for id_, lead in (("b", "a"), ("d", "c")) for request in [told[id_][0]]
+    } == {
+        "b": True,
+        "d": True,
+    }
+    assert len(list((tmp_path / "labelled_requests").rglob("*.parquet"))) == 1
+
+
+def keep(spark: SparkSession, folder: Path, rows: list[tuple[Any, ...]], **arguments: Any) -> list[tuple[Any, ...]]:
+    run = make_run(write_job(folder), **arguments)
+    run.id = f"run-{len(list(folder.glob('labelled_requests/*')))}-{len(rows)}"
+    request_table.write(spark, run, frame(spark, rows))
+    known = request_table.before(spark, run)
+    assert known is not None
+    return [tuple(row) for row in known.orderBy("id").collect()]
+
+
+def test_each_run_says_all_anew_and_a_limited_one_repeats_the_rest(spark: SparkSession, tmp_path: Path) -> None:
+    run = make_run(write_job(tmp_path))
+    assert request_table.before(spark, run) is None
+    first: list[tuple[Any, ...]] = [("a", "1", True), ("b", "1", False)]
+
+    assert keep(spark, tmp_path, first, limit=2) == first
+    assert keep(spark, tmp_path, [("a", "2", True)], limit=1) == [("a", "2", True), ("b", "1", False)]
+    assert keep(spark, tmp_path, [("c", "3", True)]) == [("c", "3", True)]
+    assert len(list((tmp_path / "labelled_requests").iterdir())) == 2
+
+    (tmp_path / "labelled_requests" / "run=run-9-broken-off").mkdir()
+    known = request_table.before(spark, run)
+    assert known is not None
+    assert known.count() == 1
+    request_table.forget(spark, run)
+    assert request_table.before(spark, run) is None

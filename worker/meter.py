@@ -45,7 +45,10 @@ class Meter:
         return {unit: self._units(unit, share, now, size) for unit, share in self.shares.items()}
 
     def _units(self, unit: Unit, share: Share, now: float, size: Size) -> float:
-        return 1.0 if unit is Unit.REQUESTS else float(self.estimate.tokens(size, share.suspicion(now)))
+        if unit is Unit.REQUESTS:
+            return 1.0
+        # A message may allow more tokens than the whole limit has: the fleet does not stand still for hours for it.
+        return min(float(self.estimate.tokens(size, share.suspicion(now))), 60.0 * share.rate)
 
     def ready_at(self, now: float, size: Size) -> float:
         """The instant at which a call may leave; infinity while units for it are yet to be leased."""

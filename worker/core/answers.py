@@ -9,10 +9,10 @@ from schemas.statuses import Billed, Reason
 from schemas.text import clean_text
 from worker.core.bodies import content_text
 from worker.core.outcome import Answer, Kind, Outcome
+from worker.core.tokens import MOST_TOKENS
 
 _LENGTH = frozenset({"length", "max_tokens"})
 _FILTER = frozenset({"content_filter", "safety"})
-_LARGEST_COUNT = 2**63 - 1
 
 
 def read_answer(content: Any, status: int) -> Outcome:
@@ -58,7 +58,7 @@ def _count(usage: Any, name: str) -> int | None:
         value = int(value[:20])
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if 0 <= value <= _LARGEST_COUNT else None
+    return int(value) if 0 <= value <= MOST_TOKENS else None
 
 
 def _word(value: Any) -> str | None:

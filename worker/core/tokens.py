@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+# No call takes more, whatever a message allows or a server says; sums of very many still fit a `bigint`.
+MOST_TOKENS = 2**40
 # Until the endpoint has reported anything: about right for most tokenizers and scripts, in bytes of UTF-8.
 _BYTES_A_TOKEN = 4.0
 _COMPLETION_TOKENS = 256.0
@@ -25,7 +27,8 @@ class Size:
     def of(messages: tuple[Mapping[str, Any], ...], params: Mapping[str, Any]) -> Size:
         """Measure one request."""
         most = params.get("max_completion_tokens", params.get("max_tokens"))
-        bounded = most if isinstance(most, int) and not isinstance(most, bool) and most >= 0 else None
+        told = isinstance(most, int) and not isinstance(most, bool) and most >= 0
+        bounded = min(most, MOST_TOKENS) if told else None
         return Size(sum(len(str(message.get("content", "")).encode()) for message in messages), bounded)
 
 

@@ -158,3 +158,16 @@ async def test_a_limit_that_goes_while_another_is_leased_ends_nobody() -> None:
             some.leave(await some.admit("small"))
     assert not leasing.done()
     leasing.cancel()
+
+
+@virtual
+async def test_a_call_that_may_take_more_than_the_whole_limit_holds_up_the_fleet_for_a_minute_only() -> None:
+    limited = upstream(SERVED, account="a", meter=Meter.of(None, 6000))
+    some, database, began = upstreams(limited), Database(), now()
+    leasing = asyncio.create_task(Quotas(some, database.ask, lambda: 1, half).run())
+    async with asyncio.timeout(600):
+        some.leave(await some.admit("small", Size(40, 10**9)))
+    assert 59 < now() - began < 62
+    some.leave(await some.admit("small", Size(40, 100)))
+    assert now() - began < 65
+    leasing.cancel()

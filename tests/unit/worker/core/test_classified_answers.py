@@ -161,6 +161,8 @@ def test_answers_that_ended_early(message: Any, finish: str, reason: Reason) -> 
         ({"prompt_tokens": -1, "completion_tokens": True}, None, None),
         ({"prompt_tokens": "many", "completion_tokens": float("nan")}, None, None),
         ({"prompt_tokens": 2**63, "completion_tokens": 1e300}, None, None),
+        # Two of these together are more than the database's numbers hold.
+        ({"prompt_tokens": 2**63 - 1, "completion_tokens": 2**62}, None, None),
         ({"prompt_tokens": "9" * 5000, "completion_tokens": "²"}, None, None),
     ],
 )

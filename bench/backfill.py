@@ -2,6 +2,7 @@
 
 `python -m bench.backfill` uses DATABASE_URL if it is set, else a server of its own. Each figure is the median of
 the rounds; both sides of a ratio are measured in the same round, one after the other, and write the same table.
+`by_request`: answers go by what each row asks, as with `dedup`, though no two rows ask the same.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ LABEL = {
 }
 # One answer of about 1 KB that does not compress, as text and as parsed JSON.
 FILL = """
-INSERT INTO headrace.results (job, id, run, status, result, result_json, finish_reason, prompt_tokens,
+INSERT INTO headrace.results (job, id, run, fingerprint, status, result, result_json, finish_reason, prompt_tokens,
     completion_tokens, model, endpoint, cost_usd, completed_at)
-SELECT 'bench', 'r-' || n, 'run', 'succeeded', answer::text, answer, 'stop', 300, 200, 'small', 'http://vllm/v1',
-    0.00012345, now()
+SELECT 'bench', 'r-' || n, 'run', md5(n::text) || md5(n::text), 'succeeded', answer::text, answer, 'stop', 300, 200,
+    'small', 'http://vllm/v1', 0.00012345, now()
 FROM generate_series(1, {rows}) n, LATERAL (SELECT jsonb_build_object('label', 'good', 'score', n * 0.5, 'why',
     (SELECT string_agg(md5(n::text || k), '') FROM generate_series(1, 30) k)) AS answer) made
 """
@@ -66,10 +67,11 @@ class Bench:
     url: SecretStr
     rows: int
 
-    def job(self, typed: bool) -> JobFile:
+    def job(self, typed: bool, dedup: bool = False) -> JobFile:
         """The job file, with a JSON schema or without."""
         job: dict[str, Any] = {
             "job": JOB,
+            "dedup": dedup,
             "source": {"format": "parquet", "path": "source"},
             "id": "id",
             "prompt": {"template": "{text}"},
@@ -86,6 +88,11 @@ class Bench:
         text = fn.concat(*(fn.md5(fn.concat("id", fn.lit(f"-{part}"))) for part in range(30)))
         ids = self.spark.range(1, self.rows + 1).select(fn.concat(fn.lit("r-"), "id").alias("id"))
         ids.withColumn("text", text).repartition(4).write.parquet(str(self.folder / "source"))
+        number = fn.expr("substr(id, 3)")
+        asks = ids.select(
+            "id", fn.concat(fn.md5(number), fn.md5(number)).alias("fingerprint"), fn.lit(True).alias("asked")
+        )
+        asks.write.parquet(str(self.folder / "target_requests" / "run=1"))
         with database_session(self.url, JOB, "bench") as held:
             read(self.spark, held.snapshot, columns(with_json=True)).write.parquet(str(self.folder / "results"))
 
@@ -101,6 +108,13 @@ class Bench:
         counts = Counts()
         with database_session(self.url, JOB, "bench") as held:
             backfill(self.spark, self.job(typed), held, counts)
+        assert counts.joined == self.rows, counts
+
+    def by_request(self, typed: bool) -> None:
+        """The same, with answers that go by request."""
+        counts = Counts()
+        with database_session(self.url, JOB, "bench") as held:
+            backfill(self.spark, self.job(typed, dedup=True), held, counts)
         assert counts.joined == self.rows, counts
 
     def again(self, typed: bool) -> None:
@@ -161,6 +175,8 @@ def _round(bench: Bench) -> dict[str, float]:
         shutil.rmtree(bench.folder / "target", ignore_errors=True)
         plain, ours = _rate(bench, bench.plain, typed), _rate(bench, bench.ours, typed)
         found |= {f"{name}_rows_s": ours, f"{name}_plain_rows_s": plain, f"{name}_ratio": ours / plain}
+        shutil.rmtree(bench.folder / "target", ignore_errors=True)
+        found[f"{name}_by_request_ratio"] = _rate(bench, bench.by_request, typed) / ours
     found["nothing_new_rows_s"] = _rate(bench, bench.again, True)
     print(json.dumps({name: round(value, 2) for name, value in found.items()}), flush=True)
     return found

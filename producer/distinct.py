@@ -32,14 +32,17 @@ def requests(judged: DataFrame, before: DataFrame | None) -> DataFrame:
     return led.select(table.ID, table.FINGERPRINT, (lead == fn.col(table.ID)).alias(table.ASKED))
 
 
-def followers(requests: DataFrame) -> DataFrame:
-    """Keep the rows that another one leads for."""
-    return requests.where(~fn.col(table.ASKED))
+def leads_and_followers(requests: DataFrame) -> tuple[int, int]:
+    """Count the ids that lead, and those that another one leads for."""
+    leads = fn.col(table.ASKED)
+    row = requests.agg(fn.count_if(leads), fn.count_if(~leads)).first()
+    assert row is not None
+    return int(row[0]), int(row[1])
 
 
 def without_followers(judged: DataFrame, requests: DataFrame) -> DataFrame:
     """Mark the rows that another one leads for as repeated, save those that are rejected."""
-    led = followers(requests).select(fn.col(table.ID).alias(_FOLLOWER))
+    led = requests.where(~fn.col(table.ASKED)).select(fn.col(table.ID).alias(_FOLLOWER))
     rows = judged.join(led, column(names.ID) == fn.col(_FOLLOWER), "left")
     follows = column(names.VERDICT).isNull() & fn.col(_FOLLOWER).isNotNull()
     return rows.withColumn(names.REPEATED, column(names.REPEATED) | follows).drop(_FOLLOWER)

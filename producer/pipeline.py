@@ -17,7 +17,6 @@ from producer.prompts import prepare
 from producer.request import Request
 from producer.run import Judged, Run
 from producer.source import read
-from schemas.requests_table import ASKED
 
 _CHANGED = "the source may have changed while it was read: run again"
 
@@ -85,9 +84,8 @@ def _deduplicated(spark: SparkSession, judged: Judged, run: Run) -> Judged:
     """Let one row lead for each request; ids and fingerprints are kept on disk, since they are needed twice."""
     with spark_errors():
         requests = distinct.requests(judged.rows, request_table.before(spark, run)).persist(StorageLevel.DISK_ONLY)
-        asked = requests.where(ASKED).count()
-        follow = requests.count() - asked
-    rows = distinct.without_followers(judged.rows, requests) if follow else judged.rows
+        asked, others = distinct.leads_and_followers(requests)
+    rows = distinct.without_followers(judged.rows, requests) if others else judged.rows
     cached = (*judged.cached, requests)
     return replace(judged, rows=rows, cached=cached, requests=requests, distinct=asked)
 

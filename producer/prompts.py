@@ -8,10 +8,10 @@ from pyspark.sql import functions as fn
 from producer import columns as names
 from producer.columns import any_of, column, first_of, text_of
 from producer.explain import fitting
-from producer.request import Request, fingerprint, message
+from producer.request import Request, fingerprint, message, shared_bytes
 from producer.source import Table
 from producer.texts import cleaning, cut, is_overlong, sendable
-from producer.verdicts import verdict
+from producer.verdicts import Message, verdict
 from schemas import template
 from schemas.job import Clean, Job, Route
 from schemas.text import clean_text
@@ -25,8 +25,9 @@ def prepare(table: Table, job: Job, request: Request) -> DataFrame:
         rows = rows.withColumn(names.PROMPT_CHARS, fn.length(names.PROMPT))
     rows = rows.withColumns(_routed(rows, job))
     rows = rows.withColumn(names.FINGERPRINT, fingerprint(column(names.MODEL), column(names.PROMPT), request))
-    rows = rows.withColumn(names.VALUE, message(request))
-    return rows.withColumn(names.VERDICT, verdict(job, corrupt=table.corrupt, lossy=table.lossy))
+    written = Message(message(request), shared_bytes(request))
+    rows = rows.withColumn(names.VALUE, written.json)
+    return rows.withColumn(names.VERDICT, verdict(job, written, corrupt=table.corrupt, lossy=table.lossy))
 
 
 def rendered(text: str) -> Column:

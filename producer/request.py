@@ -20,6 +20,9 @@ from schemas.fingerprint import DEFAULT_ALIAS
 from schemas.message import VERSION
 from schemas.text import clean_json, clean_text, sorted_json
 
+# Names of fields, the fingerprint and punctuation, with room to spare.
+_NAMES_BYTES = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -74,6 +77,11 @@ def message(request: Request) -> Column:
         fn.lit("],"),
         _fields(own),
     )
+
+
+def shared_bytes(request: Request) -> int:
+    """Bound the bytes of a message besides its id, model and prompt."""
+    return len(f"{_head(request)}{_json(request.system)}".encode()) + _NAMES_BYTES
 
 
 def _literal(text: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
-from producer.columns import CORRUPT, ID, VALUE, column, first_of, text_of
+from producer.columns import CORRUPT, ID, MODEL, PROMPT, column, first_of, text_of
 from producer.texts import has_outer_space, is_blank, is_overlong
 from schemas import template
 from schemas.job import Job
@@ -35,7 +36,16 @@ class Reject(StrEnum):
     CONFLICTING_ID = "conflicting_id"
 
 
-def verdict(job: Job, *, corrupt: bool, lossy: bool) -> Column:
+@dataclass(frozen=True, slots=True)
+class Message:
+    """How a row's message is written, which costs more than all checks together, so only rows that may be too long
+    are measured by it; and at most how many bytes of it are not the row's own."""
+
+    json: Column
+    shared_bytes: int
+
+
+def verdict(job: Job, message: Message, *, corrupt: bool, lossy: bool) -> Column:
     """Judge a prepared row: a struct of reason and detail, or null if it may be published.
 
     A prompt is blank when every column that the template names is blank: then nothing of the row is in it.
@@ -49,7 +59,7 @@ def verdict(job: Job, *, corrupt: bool, lossy: bool) -> Column:
         *((_is_broken_text(name, lossy), reject(Reject.INVALID_TEXT, name)) for name in named),
         *_lengths(job),
         (_all(is_blank(column(text_of(name))) for name in named), reject(Reject.BLANK_PROMPT)),
-        (_size() > MAX_MESSAGE_BYTES, _too_large()),
+        (_may_be_large(message) & (_size(message) > MAX_MESSAGE_BYTES), _too_large(message)),
     ]
     return first_of(checks)
 
@@ -71,11 +81,9 @@ def _ids(lossy: bool) -> Iterable[tuple[Column, Column]]:
 
 
 def _is_broken_text(name: str, lossy: bool) -> Column:
-    """Tell whether bytes of the source that are no text reach the message, where they would stand as U+FFFD.
-
-    Looking for that one is much faster than a check of all bytes, and settles it for nearly every row.
-    """
-    return column(VALUE).contains(REPLACEMENT) & _is_broken(name, lossy)
+    """Tell whether bytes of the source that are no text reach the message, where they would stand as U+FFFD."""
+    prompt = column(PROMPT)
+    return _is_broken(name, lossy) & (prompt.contains(REPLACEMENT) | ~fn.is_valid_utf8(prompt))
 
 
 def _is_broken(name: str, lossy: bool) -> Column:
@@ -94,15 +102,21 @@ def _lengths(job: Job) -> Iterable[tuple[Column, Column]]:
             yield is_overlong(text, rules), reject(Reject.TOO_LONG, detail)
 
 
-def _size() -> Column:
+def _may_be_large(message: Message) -> Column:
+    """Tell whether key and value may be over the limit: the id is in both, JSON makes six bytes of one at most."""
+    own = sum((fn.coalesce(fn.octet_length(column(name)), fn.lit(0)) for name in (ID, MODEL, PROMPT)), fn.lit(0))
+    return own > (MAX_MESSAGE_BYTES - message.shared_bytes) // 7
+
+
+def _size(message: Message) -> Column:
     """Bytes of key and value; headers are none."""
-    return fn.octet_length(column(ID)) + fn.octet_length(column(VALUE))
+    return fn.octet_length(column(ID)) + fn.octet_length(message.json)
 
 
-def _too_large() -> Column:
+def _too_large(message: Message) -> Column:
     return reject(
         Reject.MESSAGE_TOO_LARGE,
-        fn.concat(_size(), fn.lit(f" bytes, where {MAX_MESSAGE_BYTES} are allowed")),
+        fn.concat(_size(message), fn.lit(f" bytes, where {MAX_MESSAGE_BYTES} are allowed")),
     )
 
 

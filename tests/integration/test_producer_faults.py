@@ -158,7 +158,7 @@ def test_a_broker_that_dies_ends_the_run_with_what_was_acknowledged(
     spark: SparkSession, tmp_path: Path, mortal_kafka: Kafka, database: str
 ) -> None:
     servers, topic = mortal_kafka.bootstrap_servers, "headrace.prompts.dying"
-    spark.range(0, 400_000, 1, 2).selectExpr("id", "repeat('text ', 50) AS text").write.parquet(
+    spark.range(0, 400_000, 1, 2).selectExpr("id", "concat(id, repeat(' text', 50)) AS text").write.parquet(
         str(tmp_path / "rows")
     )
     environ = {"KAFKA_BOOTSTRAP_SERVERS": servers, "DATABASE_URL": database, "KAFKA_PRODUCER_CONF": IMPATIENT}
@@ -194,7 +194,7 @@ def wait_until_it_holds_some(servers: str, topic: str) -> None:
 def test_it_starts_from_any_folder_with_the_zip_alone(
     spark: SparkSession, tmp_path: Path, kafka: KafkaService, database: str
 ) -> None:
-    write_rows(spark, tmp_path, [(f"r-{number}", "text") for number in range(50)], "id string, text string")
+    write_rows(spark, tmp_path, [(f"r-{number}", f"text {number}") for number in range(50)], "id string, text string")
     job = f"zip-{uuid.uuid4().hex[:8]}"
     write_job(tmp_path, job=job)
     elsewhere = tmp_path / "elsewhere"
@@ -216,7 +216,7 @@ def test_a_run_that_is_stopped_says_so_and_ends(
     spark: SparkSession, tmp_path: Path, kafka: KafkaService, database: str
 ) -> None:
     job = f"stopped-{uuid.uuid4().hex[:8]}"
-    rows = spark.range(0, 2_000_000, 1, 2).selectExpr("id", "repeat('text ', 50) AS text")
+    rows = spark.range(0, 2_000_000, 1, 2).selectExpr("id", "concat(id, repeat(' text', 50)) AS text")
     rows.write.parquet(str(tmp_path / "rows"))
     make_topic(kafka.bootstrap_servers, f"headrace.prompts.{job}")
     environ = {"KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, "DATABASE_URL": database}

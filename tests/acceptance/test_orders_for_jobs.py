@@ -18,7 +18,7 @@ from tests.fleet import Fleet, Worker, fleet, prompts, wait_for
 from tests.services import KafkaService, PostgresService
 from tests.simulated import Simulated, simulated
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 # Ids of the second job begin here, so that the endpoint's counts tell the jobs apart.
 OTHERS = 100_000
 SOON = 5.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from backfill.columns import CURRENT, HANDLE, KEY, PREFIX
@@ -37,32 +37,44 @@ def requests(spark: SparkSession, file: JobFile) -> DataFrame | None:
 
 @dataclass(frozen=True)
 class Fanout:
-    """Whom the results of a job are for. `known`: each without its text; `deliveries`: one row a recipient."""
+    """Whom the results of a job are for.
 
-    known: DataFrame
+    `pairs`: each id with what it asks and what it was told; `deliveries`: one row a recipient; `shared`: whether any
+    row needs the answer of another one; `strangers`: whether any result is of an id that asks nothing.
+    """
+
+    pairs: DataFrame
     deliveries: DataFrame
+    shared: bool
+    strangers: bool
 
     @staticmethod
     def of(requests: DataFrame, known: DataFrame) -> Fanout:
-        """Settle it; both frames are kept on disk until `free`."""
-        known = known.persist(StorageLevel.DISK_ONLY)
-        return Fanout(known, deliveries(requests, known).persist(StorageLevel.DISK_ONLY))
+        """Settle it from results without their texts; the pairs are kept on disk until `free`."""
+        found = pairs(requests, known).persist(StorageLevel.DISK_ONLY)
+        row = found.agg(fn.count_if(_needs_another()), fn.count_if(fn.col(_ASKS).isNull())).first()
+        assert row is not None
+        own, shared = alone(found), row[0] > 0
+        return Fanout(found, own.unionByName(from_others(found, known)) if shared else own, shared, row[1] > 0)
 
     def free(self) -> None:
         """Give the disk back."""
-        self.deliveries.unpersist()
-        self.known.unpersist()
+        self.pairs.unpersist()
 
     def read(self) -> int:
         """Count the results that were read, those left behind aside."""
-        return self._present().count()
+        return self._told().count()
 
     def matched(self, keyed: DataFrame) -> int:
         """Count the results whose id some keyed row of the source has."""
-        return self._present().join(keyed.select(KEY), fn.col("id") == fn.col(KEY), "left_semi").count()
+        return self._told().join(keyed.select(KEY), KEY, "left_semi").count()
 
     def delivered(self, results: DataFrame) -> DataFrame:
-        """Put results under the id of every row that they are for."""
+        """Put results under the id of every row that they are for; without `shared` they are there already."""
+        if not (self.shared or self.strangers):
+            return results.withColumn(CURRENT, fn.lit(True))
+        if not self.shared:
+            return results.join(self.deliveries.select(fn.col(KEY).alias("id"), CURRENT), "id")
         rows = results.join(self.deliveries, HANDLE)
         asked = fn.col("id") == fn.col(KEY)
         spent = {
@@ -71,21 +83,42 @@ class Fanout:
         }
         return rows.withColumns(spent).withColumn("id", fn.col(KEY)).drop(KEY)
 
-    def _present(self) -> DataFrame:
-        return self.known.where(fn.col(HANDLE) == fn.col("id"))
+    def _told(self) -> DataFrame:
+        return self.pairs.where(fn.col(_OWN).isNotNull())
 
 
-def deliveries(requests: DataFrame, known: DataFrame) -> DataFrame:
-    """Say by handle which result each id gets, and whether it is known to be its present request's: `CURRENT`."""
+def pairs(requests: DataFrame, known: DataFrame) -> DataFrame:
+    """Put together what each id asks and the result it has itself; either may be NULL."""
     asks = requests.select(fn.col(table.ID).alias(KEY), fn.col(table.FINGERPRINT).alias(_ASKS))
-    succeeded = (fn.col("status") == Status.SUCCEEDED).alias("succeeded")
-    result = fn.struct(succeeded, "completed_at", HANDLE)
-    best = known.groupBy(fn.col("fingerprint").alias(_ASKS)).agg(fn.max(result).alias(_BEST))
     own = known.where(fn.col(HANDLE) == fn.col("id"))
-    own = own.select(fn.col("id").alias(KEY), fn.struct("fingerprint", succeeded, HANDLE).alias(_OWN))
-    rows = asks.join(own, KEY, "full").join(best, _ASKS, "left")
+    own = own.select(fn.col("id").alias(KEY), fn.struct("fingerprint", _succeeded(), HANDLE).alias(_OWN))
+    return asks.join(own, KEY, "full")
+
+
+def alone(pairs: DataFrame) -> DataFrame:
+    """Deliver to the rows that need no other: of `HANDLE`, and whether it answers the present request, `CURRENT`."""
+    handle = fn.col(_OWN)[HANDLE].alias(HANDLE)
+    return pairs.where(~_needs_another()).select(KEY, handle, fn.col(_ASKS).isNotNull().alias(CURRENT))
+
+
+def from_others(pairs: DataFrame, known: DataFrame) -> DataFrame:
+    """Deliver the best result of its request to each row that has no success of its own to it; see `alone`."""
+    result = fn.struct(_succeeded(), "completed_at", HANDLE)
+    best = known.groupBy(fn.col("fingerprint").alias(_ASKS)).agg(fn.max(result).alias(_BEST))
+    rows = pairs.where(_needs_another()).join(best, _ASKS, "left")
     mine, others = fn.col(_OWN), fn.col(_BEST)
     as_good = (mine["fingerprint"] == fn.col(_ASKS)) & (mine["succeeded"] == others["succeeded"])
-    unnamed = fn.col(_ASKS).isNull() | (others.isNull() & mine["fingerprint"].isNull())
-    handle = fn.when(unnamed | as_good, mine[HANDLE]).otherwise(others[HANDLE])
+    unnamed = others.isNull() & mine["fingerprint"].isNull()
+    handle = fn.when(as_good | unnamed, mine[HANDLE]).otherwise(others[HANDLE])
     return rows.select(KEY, handle.alias(HANDLE), others.isNotNull().alias(CURRENT)).where(fn.col(HANDLE).isNotNull())
+
+
+def _needs_another() -> Column:
+    """The row asks something that it has not been told itself."""
+    mine = fn.col(_OWN)
+    told = mine["succeeded"] & (mine["fingerprint"] == fn.col(_ASKS))
+    return fn.col(_ASKS).isNotNull() & ~fn.coalesce(told, fn.lit(False))
+
+
+def _succeeded() -> Column:
+    return (fn.col("status") == Status.SUCCEEDED).alias("succeeded")

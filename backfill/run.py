@@ -82,7 +82,7 @@ class Backfill:
 
     def _settled(self, totals: dict[str, int]) -> dict[str, int]:
         """Count results by themselves where one of them may be many rows' answer, or none's."""
-        if self.fanout is None:
+        if self.fanout is None or not self.fanout.shared:
             return totals
         return totals | {"seen": self.fanout.read(), "matched": self.fanout.matched(self._keyed(self.rows))}
 
@@ -118,8 +118,9 @@ def _fanout(spark: SparkSession, file: JobFile, held: Session) -> Fanout | None:
 
 
 def _results(spark: SparkSession, file: JobFile, held: Session, fan: Fanout | None) -> DataFrame:
-    names = columns(with_json=file.json_schema is not None, by_request=fan is not None)
-    results = source.read(spark, held.snapshot, names, former=fan is not None)
+    shared = fan is not None and fan.shared
+    names = columns(with_json=file.json_schema is not None, by_request=shared)
+    results = source.read(spark, held.snapshot, names, former=shared)
     return fan.delivered(results) if fan else results.withColumn(CURRENT, fn.lit(False))
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill.columns import CURRENT, HANDLE, KEY
-from backfill.fanout import Fanout, deliveries
+from backfill.fanout import Fanout
 from backfill.results import KNOWN, columns, schema
 
 pytestmark = pytest.mark.spark
@@ -25,7 +25,9 @@ def at(hour: int) -> datetime:
 def delivered(spark: SparkSession, asks: list[tuple[str, str]], known: list[tuple[Any, ...]]) -> dict[str, Any]:
     """Who gets what, by id: the handle, and whether it is the present request's."""
     requests = spark.createDataFrame([(*ask, True) for ask in asks], ASKS)
-    found = deliveries(requests, spark.createDataFrame(known, schema(KNOWN))).collect()
+    fan = Fanout.of(requests, spark.createDataFrame(known, schema(KNOWN)))
+    found = fan.deliveries.collect()
+    fan.free()
     assert len({row[KEY] for row in found}) == len(found)
     return {row[KEY]: (row[HANDLE], row[CURRENT]) for row in found}
 
@@ -92,8 +94,28 @@ def test_what_a_call_cost_stands_on_the_row_that_was_asked(spark: SparkSession) 
     requests = spark.createDataFrame([("a", "f1", True), ("b", "f1", False)], ASKS)
     fan = Fanout.of(requests, results.select(*KNOWN))
     rows = fan.delivered(results).orderBy("id").collect()
-    fan.free()
 
     told = [(r.id, r.result, r.prompt_tokens, r.completion_tokens, r.cost_usd, r.retry_count) for r in rows]
     assert told == [("a", "yes", 5, None, Decimal("0.5"), 2), ("b", "yes", 0, 0, Decimal(0), -1)]
     assert (fan.read(), fan.matched(requests.selectExpr(f"id AS {KEY}"))) == (1, 1)
+    fan.free()
+
+
+def test_where_nothing_is_shared_each_result_stays_where_it_is(spark: SparkSession) -> None:
+    requests = spark.createDataFrame([("a", "f1", True), ("b", "f2", True)], ASKS)
+    known = [
+        ("a", "f1", "succeeded", at(1), "a"),
+        ("b", "f2", "succeeded", at(1), "b"),
+        ("z", "f1", "failed", at(1), "z"),
+    ]
+    fan = Fanout.of(requests, spark.createDataFrame(known, schema(KNOWN)))
+    results = spark.createDataFrame([("a", 1), ("b", 2), ("z", 3)], "id string, prompt_tokens bigint")
+
+    assert (fan.shared, fan.strangers) == (False, True)
+    assert sorted(map(tuple, fan.delivered(results).collect())) == [("a", 1, True), ("b", 2, True), ("z", 3, False)]
+    fan.free()
+    fan = Fanout.of(requests, spark.createDataFrame(known[:2], schema(KNOWN)))
+    delivered_now = fan.delivered(results.where("id <> 'z'"))
+    assert sorted(map(tuple, delivered_now.collect())) == [("a", 1, True), ("b", 2, True)]
+    assert "Join" not in delivered_now._jdf.queryExecution().executedPlan().toString()
+    fan.free()

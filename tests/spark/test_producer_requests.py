@@ -60,6 +60,15 @@ def test_who_led_before_leads_on_while_it_asks_the_same(spark: SparkSession) -> 
     ]
 
 
+def test_a_rejected_row_is_rejected_whoever_leads_for_its_id(spark: SparkSession) -> None:
+    rows = [("a", "f1", None, False), ("b", "f1", None, False), ("b", "f2", "too_long", False)]
+    judged_rows = frame(spark, rows, JUDGED)
+    found = distinct.without_followers(judged_rows, distinct.requests(judged_rows, None))
+
+    assert found.columns == judged_rows.columns
+    assert sorted(tuple(row) for row in found.collect()) == [rows[0], ("b", "f1", None, True), rows[2]]
+
+
 TEXTS = [("a", "x"), ("b", "x"), ("c", "y"), ("c", "y"), ("d", "y"), ("e", None), ("f", "x "), (None, "x")]
 
 

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from tests.fleet import wait_for
 
 DEADLINE_S = 60.0
 
 
 def make_topic(servers: str, topic: str, partitions: int = 3, config: Mapping[str, str] | None = None) -> None:
-    """Create a topic and wait until it is there."""
+    """Create a topic and wait until it is there, and each of its partitions has a leader that answers."""
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))])[topic].result()
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader"})
+    try:
+        for partition in range(partitions):
+            wait_for(partial(_answers, consumer, TopicPartition(topic, partition)), DEADLINE_S)
+    finally:
+        consumer.close()
+
+
+def _answers(consumer: Consumer, place: TopicPartition) -> bool:
+    try:
+        return consumer.get_watermark_offsets(place, timeout=DEADLINE_S) is not None
+    except KafkaException:
+        return False
 
 
 def read_all(servers: str, topic: str) -> list[Message]:

@@ -17,13 +17,32 @@ from schemas import requests_table as table
 
 _LED_BEFORE = f"{names.PREFIX}led_before"
 _FOLLOWER = f"{names.PREFIX}follower"
+_HASH = f"{names.PREFIX}hash"
 
 
-def requests(judged: DataFrame, before: DataFrame | None) -> DataFrame:
-    """Say of each id that passes which request it asks, and whether it leads; `before` is what the last run said."""
-    asks = publishable(judged).select(
+def asks(judged: DataFrame) -> DataFrame:
+    """Say of each id that passes which request it asks: the only columns that are ever shuffled."""
+    return publishable(judged).select(
         column(names.ID).alias(table.ID), column(names.FINGERPRINT).alias(table.FINGERPRINT)
     )
+
+
+def any_repeats(asks: DataFrame) -> bool:
+    """Tell whether two ids may ask the same; in most tables none do, and eight bytes a row tell that.
+
+    Two requests may meet in one hash, which only means that all are looked at more closely.
+    """
+    hashes = asks.select(fn.xxhash64(table.FINGERPRINT).alias(_HASH))
+    return not hashes.groupBy(_HASH).count().where("count > 1").isEmpty()
+
+
+def all_lead(asks: DataFrame) -> DataFrame:
+    """Let each id lead: no two ask the same."""
+    return asks.select(table.ID, table.FINGERPRINT, fn.lit(True).alias(table.ASKED))
+
+
+def requests(asks: DataFrame, before: DataFrame | None) -> DataFrame:
+    """Say of each id which request it asks, and whether it leads; `before` is what the last run said."""
     led = asks.withColumn(_LED_BEFORE, fn.lit(None).cast("string"))
     if before is not None:
         led = asks.join(_leads(before), table.FINGERPRINT, "left")

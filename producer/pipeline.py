@@ -83,11 +83,14 @@ def judge(spark: SparkSession, run: Run) -> Judged:
 def _deduplicated(spark: SparkSession, judged: Judged, run: Run) -> Judged:
     """Let one row lead for each request; ids and fingerprints are kept on disk, since they are needed twice."""
     with spark_errors():
-        requests = distinct.requests(judged.rows, request_table.before(spark, run)).persist(StorageLevel.DISK_ONLY)
+        asks = distinct.asks(judged.rows).persist(StorageLevel.DISK_ONLY)
+        cached = (*judged.cached, asks)
+        if not distinct.any_repeats(asks):
+            return replace(judged, cached=cached, requests=distinct.all_lead(asks), distinct=asks.count())
+        requests = distinct.requests(asks, request_table.before(spark, run)).persist(StorageLevel.DISK_ONLY)
         asked, others = distinct.leads_and_followers(requests)
     rows = distinct.without_followers(judged.rows, requests) if others else judged.rows
-    cached = (*judged.cached, requests)
-    return replace(judged, rows=rows, cached=cached, requests=requests, distinct=asked)
+    return replace(judged, rows=rows, cached=(*cached, requests), requests=requests, distinct=asked)
 
 
 def _keep_requests(spark: SparkSession, judged: Judged, run: Run) -> None:

@@ -11,6 +11,9 @@ from schemas import requests_table as table
 
 # The newest, and the one that a backfill may be reading while it was written.
 _KEPT = 2
+# Some 300 MB of a file: an id and a fingerprint that does not compress.
+_ROWS_PER_FILE = 4_000_000
+_ROWS_PER_TASK = 50_000
 
 
 def before(spark: SparkSession, run: Run) -> DataFrame | None:
@@ -30,8 +33,7 @@ def write(spark: SparkSession, run: Run, requests: DataFrame) -> None:
     if known is not None:
         requests = requests.unionByName(known.join(requests, table.ID, "left_anti"))
     folder = table.run_folder(run.id)
-    # Few files of a useful size, not one a task.
-    requests.hint("rebalance").write.mode("overwrite").parquet(f"{_address(run)}/{folder}")
+    _in_few_files(requests).write.mode("overwrite").parquet(f"{_address(run)}/{folder}")
     runs = _complete(spark, run)
     if folder not in runs:
         raise RunFailedError(
@@ -39,6 +41,12 @@ def write(spark: SparkSession, run: Run, requests: DataFrame) -> None:
             "leave spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs on"
         )
     _delete(spark, run, runs[:-_KEPT])
+
+
+def _in_few_files(requests: DataFrame) -> DataFrame:
+    """Put tasks together instead of shuffling rows: a file for each core of a small machine, or of a useful size."""
+    rows = requests.count()
+    return requests.coalesce(max(1, min(8, rows // _ROWS_PER_TASK), rows // _ROWS_PER_FILE))
 
 
 def forget(spark: SparkSession, run: Run) -> None:

@@ -36,7 +36,7 @@ def test_the_least_id_leads_for_its_request(spark: SparkSession) -> None:
         ("c", "f1", "too_long", False),
         ("d", "f2", None, False),
     ]
-    assert said(distinct.requests(frame(spark, rows, JUDGED), None)) == [
+    assert said(distinct.requests(distinct.asks(frame(spark, rows, JUDGED)), None)) == [
         ("a", "f1", True),
         ("b", "f1", False),
         ("d", "f2", True),
@@ -46,7 +46,7 @@ def test_the_least_id_leads_for_its_request(spark: SparkSession) -> None:
 def test_who_led_before_leads_on_while_it_asks_the_same(spark: SparkSession) -> None:
     now = [(id_, request, None, False) for id_, request in zip("abcdefg", "1122334", strict=True)]
     before = [("b", "1", True), ("c", "1", False), ("d", "3", True), ("z", "3", False), ("y", "4", True)]
-    found = said(distinct.requests(frame(spark, now, JUDGED), frame(spark, before)))
+    found = said(distinct.requests(distinct.asks(frame(spark, now, JUDGED)), frame(spark, before)))
 
     # b leads on; d asks something else by now; y is gone.
     assert found == [
@@ -63,7 +63,7 @@ def test_who_led_before_leads_on_while_it_asks_the_same(spark: SparkSession) -> 
 def test_a_rejected_row_is_rejected_whoever_leads_for_its_id(spark: SparkSession) -> None:
     rows = [("a", "f1", None, False), ("b", "f1", None, False), ("b", "f2", "too_long", False)]
     judged_rows = frame(spark, rows, JUDGED)
-    found = distinct.without_followers(judged_rows, distinct.requests(judged_rows, None))
+    found = distinct.without_followers(judged_rows, distinct.requests(distinct.asks(judged_rows), None))
 
     assert found.columns == judged_rows.columns
     assert sorted(tuple(row) for row in found.collect()) == [rows[0], ("b", "f1", None, True), rows[2]]
@@ -139,3 +139,16 @@ def test_each_run_says_all_anew_and_a_limited_one_repeats_the_rest(spark: SparkS
     assert known.count() == 1
     request_table.forget(spark, run)
     assert request_table.before(spark, run) is None
+
+
+def test_a_table_without_repeats_is_not_looked_at_more_closely(spark: SparkSession, tmp_path: Path) -> None:
+    apart = frame(spark, [("a", "1", None, False), ("b", "2", None, False), ("c", "2", "too_long", False)], JUDGED)
+    shared = frame(spark, [("a", "1", None, False), ("b", "1", None, False)], JUDGED)
+    assert not distinct.any_repeats(distinct.asks(apart))
+    assert distinct.any_repeats(distinct.asks(shared))
+
+    write_rows(spark, tmp_path, [("a", "x"), ("b", "y"), ("c", None)], "id string, text string")
+    with judge(spark, make_run(write_job(tmp_path))) as found:
+        assert found.requests is not None
+        assert [(row.id, row.asked) for row in found.requests.orderBy("id").collect()] == [("a", True), ("b", True)]
+        assert found.distinct == 2

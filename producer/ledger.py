@@ -1,4 +1,4 @@
-"""Postgres: which rows have a finished result, and the record of the run. The one file that knows its driver."""
+"""What the database knows of a job: which rows have a finished result, and the record of the run."""
 
 from __future__ import annotations
 
@@ -8,26 +8,24 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-import psycopg
 import pyarrow as pa
-from psycopg import Connection
 from pyarrow import RecordBatch
 from pydantic import SecretStr
 
 from producer.columns import FINGERPRINT, ID
 from producer.counts import Counts
-from producer.errors import RunFailedError, UnreachableError, WrongJobError
+from producer.database import connected
 from producer.writer import Finished
 from schemas.job import Job
-from schemas.statuses import JobState, Status
+from schemas.statuses import JobState, Reason, Status
 
-_CLIENT: dict[str, Any] = {"connect_timeout": 10, "application_name": "headrace-producer"}
-
+# What was cancelled has no answer and no failure of its own: a later run asks it without being told to.
 _FINISHED = """
 SELECT asked.id
 FROM unnest(%(ids)s::text[], %(fingerprints)s::text[]) AS asked (id, fingerprint)
 JOIN headrace.results AS known ON known.job = %(job)s AND known.id = asked.id
 WHERE known.fingerprint = asked.fingerprint AND known.status = ANY (%(statuses)s)
+    AND known.reason IS DISTINCT FROM %(cancelled)s
 """
 # By request: whatever id it was asked under, and whether its row asks something else by now. One look into each index
 # a request, however many results there are.
@@ -36,7 +34,7 @@ SELECT asked.id
 FROM unnest(%(ids)s::text[], %(fingerprints)s::text[]) AS asked (id, fingerprint) CROSS JOIN LATERAL (
     (SELECT FROM headrace.results AS known
     WHERE known.job = %(job)s AND known.fingerprint = asked.fingerprint AND known.status <> 'claimed'
-        AND known.status = ANY (%(statuses)s) LIMIT 1)
+        AND known.status = ANY (%(statuses)s) AND known.reason IS DISTINCT FROM %(cancelled)s LIMIT 1)
     UNION ALL
     (SELECT FROM headrace.former_results AS former
     WHERE former.job = %(job)s AND former.fingerprint = asked.fingerprint LIMIT 1)
@@ -72,7 +70,7 @@ class Ledger:
 
     def has_finished(self) -> bool:
         """Tell whether any row of the job is finished; raises when the database or its tables are not there."""
-        with self._connection() as connection:
+        with connected(self.url) as connection:
             row = connection.execute(_ANY_FINISHED, {"job": self.job, "statuses": self._statuses()}).fetchone()
             return bool(row and row[0])
 
@@ -80,7 +78,7 @@ class Ledger:
         """Record a run that begins to publish: its topic, its priority, what it may spend."""
         usd = None if job.budget.usd is None else Decimal(str(job.budget.usd))
         values = {"job": self.job, "run": run, "state": str(JobState.RUNNING), "topic": job.prompts_topic}
-        with self._connection() as connection:
+        with connected(self.url) as connection:
             connection.execute(
                 _STARTED, {**values, "priority": job.priority, "usd": usd, "tokens": job.budget.tokens}
             )
@@ -88,16 +86,17 @@ class Ledger:
     def count(self, run: str, counts: Counts) -> None:
         """Record what the run counted."""
         told = (counts.read, counts.rejected, counts.deduplicated, counts.skipped, counts.published)
-        with self._connection() as connection:
+        with connected(self.url) as connection:
             connection.execute(_COUNTED, (*told, self.job, run))
 
     @contextmanager
     def finished(self) -> Iterator[Finished]:
         """Open the look-up of one task: which of these ids, with these fingerprints, are finished."""
-        with self._connection() as connection:
+        with connected(self.url) as connection:
 
             def look_up(ids: Sequence[str], fingerprints: Sequence[str]) -> set[str]:
                 asked: dict[str, Any] = {"job": self.job, "statuses": self._statuses()}
+                asked |= {"cancelled": str(Reason.CANCELLED)}
                 asked |= {"ids": list(ids), "fingerprints": list(fingerprints)}
                 found = connection.execute(_ANSWERED if self.by_request else _FINISHED, asked)
                 return {row[0] for row in found}
@@ -114,23 +113,3 @@ class Ledger:
 
     def _statuses(self) -> list[str]:
         return [str(Status.SUCCEEDED), *([] if self.retry_failed else [str(Status.FAILED)])]
-
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        try:
-            with psycopg.connect(self.url.get_secret_value(), autocommit=True, **_CLIENT) as connection:
-                yield connection
-        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-            raise WrongJobError(
-                "database: the tables of schema headrace are missing; run `headrace migrate`"
-            ) from None
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise WrongJobError(f"database: {_say(error)}; grant it to the user of DATABASE_URL") from None
-        except psycopg.OperationalError as error:
-            raise UnreachableError(f"database: {_say(error)}. Check DATABASE_URL and that the server is up") from None
-        except psycopg.Error as error:
-            raise RunFailedError(f"database: {_say(error)}") from None
-
-
-def _say(error: psycopg.Error) -> str:
-    return str(error).strip().splitlines()[0]

@@ -162,6 +162,22 @@ def test_rows_with_a_finished_result_are_skipped(place: Place) -> None:
     assert (changed.published, changed.skipped) == (500, 0)
 
 
+@pytest.mark.parametrize("dedup", [True, False])
+def test_what_was_cancelled_is_asked_again_without_being_told_to(place: Place, dedup: bool) -> None:
+    write_rows(place.spark, place.folder, ROWS[:6], "id string, text string")
+    place.publish(changes={"dedup": dedup})
+    first = place.topic()
+    place.finish(first[:4], "failed")
+    place.sql(
+        "UPDATE headrace.results SET reason = 'cancelled' WHERE job = %s AND id = ANY (%s)",
+        place.job,
+        [prompt.id for prompt in first[:3]],
+    )
+
+    again = place.publish(changes={"dedup": dedup}).counts
+    assert (again.published, again.skipped) == (5, 1)
+
+
 def test_a_request_that_was_ever_answered_is_asked_by_nobody(place: Place) -> None:
     rows = [("a", "x"), ("b", "x"), ("c", "y"), ("d", "z"), ("e", "y")]
     write_rows(place.spark, place.folder, rows, "id string, text string")

@@ -1,0 +1,128 @@
+"""Totals from a few tried rows: the interval holds the truth as often as it says, and says when nobody knows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from producer.estimate import Range, Tier, spread, student_t, total
+
+AMOUNTS = st.floats(0, 1000)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "t"),
+    [
+        (1, 12.706),
+        (2, 4.303),
+        (3, 3.182),
+        (4, 2.776),
+        (5, 2.571),
+        (10, 2.228),
+        (30, 2.042),
+        (199, 1.972),
+        (1e6, 1.960),
+    ],
+)
+def test_students_t_is_that_of_the_tables(degrees: float, t: float) -> None:
+    assert student_t(degrees) == pytest.approx(t, rel=2e-3)
+
+
+def test_rows_that_are_alike_leave_no_doubt() -> None:
+    assert total([Tier(1000, [2.0] * 50)]) == Range(2000, 2000, 2000)
+
+
+def test_one_tier_by_hand() -> None:
+    found = total([Tier(90, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0])])
+    assert found is not None
+    assert found.high is not None
+    # 90 x 5.5, and 2.262 x the root of 90 x 100 / 10 x 9.1667.
+    assert found.point == 495
+    assert found.high == pytest.approx(495 + 2.262 * (90 * 100 / 10 * 9.16667) ** 0.5, rel=1e-3)
+    assert found.low == pytest.approx(2 * 495 - found.high)
+
+
+def test_nothing_left_takes_nothing() -> None:
+    assert total([]) == Range(0, 0, 0)
+    assert total([Tier(0, [3.0, 4.0]), Tier(0, [])]) == Range(0, 0, 0)
+
+
+def test_what_nobody_knows_is_not_made_up() -> None:
+    assert total([Tier(10, [1.0, None])]) is None
+    assert total([Tier(10, [1.0, 2.0]), Tier(5, [])]) is None
+    assert total([Tier(10, [3.0])]) == Range(0, 30, None)
+
+
+def test_ranges_add_up() -> None:
+    assert Range(1, 2, 3) + Range(10, 20, 30) == Range(11, 22, 33)
+    assert (Range(1, 2, 3) + Range(1, 2, None)).high is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 10_000), st.lists(AMOUNTS, min_size=2, max_size=30)), max_size=4))
+def test_the_point_lies_in_the_interval_and_nothing_is_below_zero(tiers: list[tuple[int, list[float]]]) -> None:
+    found = total(Tier(left, took) for left, took in tiers)
+    assert found is not None
+    assert found.high is not None
+    assert 0 <= found.low <= found.point * (1 + 1e-9)
+    assert found.point <= found.high * (1 + 1e-9)
+
+
+@given(st.integers(1, 500), st.lists(AMOUNTS, min_size=3, max_size=20), st.integers(2, 5))
+def test_more_rows_of_the_same_kind_narrow_the_interval(left: int, took: list[float], times: int) -> None:
+    few, many = total([Tier(left, took)]), total([Tier(left, took * times)])
+    assert few is not None
+    assert many is not None
+    assert few.high is not None
+    assert many.high is not None
+    assert many.high - many.low <= (few.high - few.low) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "draws",
+    [
+        pytest.param((lambda r: r.gauss(100, 20), lambda r: r.gauss(900, 200)), id="normal"),
+        pytest.param((lambda r: r.gammavariate(4, 25), lambda r: r.gammavariate(2, 400)), id="gamma"),
+        pytest.param((lambda r: r.lognormvariate(4, 0.6), lambda r: r.lognormvariate(6, 0.4)), id="lognormal"),
+    ],
+)
+def test_the_interval_holds_the_truth_19_times_in_20(draws: tuple[Callable[[random.Random], float], ...]) -> None:
+    """1,000 tables of 2,000 rows in two tiers, 200 rows of each tried."""
+    chance, held, tables = random.Random(7), 0, 1_000
+    for _ in range(tables):
+        rows = [[draw(chance) for _ in range(size)] for draw, size in zip(draws, (1500, 500), strict=True)]
+        tried = spread([len(tier) for tier in rows], 200)
+        found = total(Tier(len(tier) - n, tier[:n]) for tier, n in zip(rows, tried, strict=True))
+        truth = sum(sum(tier[n:]) for tier, n in zip(rows, tried, strict=True))
+        assert found is not None
+        assert found.high is not None
+        held += found.low <= truth <= found.high
+    assert 0.93 <= held / tables <= 0.97
+
+
+@given(st.lists(st.integers(0, 5_000), max_size=8), st.integers(1, 1_000))
+def test_rows_to_try_are_shared_out_to_the_last_and_no_tier_is_left_out(sizes: list[int], most: int) -> None:
+    given_out = spread(sizes, most)
+    filled = [number for number, size in enumerate(sizes) if size]
+    assert sum(given_out) == min(most, sum(sizes))
+    assert all(0 <= got <= size for got, size in zip(given_out, sizes, strict=True))
+    if most >= len(filled):
+        assert all(given_out[number] for number in filled)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most", "shares"),
+    [
+        ([1000], 200, [200]),
+        ([150], 200, [150]),
+        ([1000, 1000], 200, [100, 100]),
+        ([99_000, 1_000], 200, [149, 51]),
+        ([10_000, 3], 200, [197, 3]),
+        ([5, 0, 5], 1, [1, 0, 0]),
+    ],
+)
+def test_a_small_tier_is_tried_well_too(sizes: list[int], most: int, shares: list[int]) -> None:
+    assert spread(sizes, most) == shares

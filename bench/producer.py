@@ -44,15 +44,16 @@ def main() -> None:
     arguments = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        environ = _services(stack)
+        environ = services(stack)
         spark = open_session([], folder)
         stack.callback(spark.stop)
-        _write(spark, folder, arguments.rows)
+        write_rows(spark, folder, arguments.rows)
         rounds = [_round(spark, folder, environ) for _ in range(arguments.rounds + 1)]
     print(json.dumps({"median": _median(rounds[1:]), "rows": arguments.rows, "rounds": arguments.rounds}))
 
 
-def _services(stack: ExitStack) -> dict[str, str]:
+def services(stack: ExitStack) -> dict[str, str]:
+    """Give the addresses of the servers, those of the environment or new ones, with our tables."""
     servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     database = os.environ.get("DATABASE_URL")
     environ = {
@@ -63,7 +64,7 @@ def _services(stack: ExitStack) -> dict[str, str]:
     return environ
 
 
-def _write(spark: SparkSession, folder: Path, rows: int) -> None:
+def write_rows(spark: SparkSession, folder: Path, rows: int) -> None:
     """Write rows with about 1 KB of text that does not compress away."""
     text = "left(concat_ws(' ', transform(sequence(1, 32), i -> sha2(concat(id, '-', i), 224))), 1000)"
     table = spark.range(0, rows, 1, 8).selectExpr("concat('r-', id) AS id", f"{text} AS text")
@@ -101,7 +102,7 @@ def _run(folder: Path, job: str, environ: dict[str, str], dedup: bool = True) ->
     }
     path = folder / "job.yaml"
     path.write_text(yaml.safe_dump(content))
-    return Run(read_job(path), read_settings(environ), Arguments(path))
+    return Run(read_job(path), read_settings(environ), Arguments(path, no_canary=True))
 
 
 def _plain(spark: SparkSession, folder: Path, job: str, environ: dict[str, str]) -> float:

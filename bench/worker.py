@@ -42,8 +42,7 @@ def end_to_end(rig: Rig, rounds: int) -> Iterator[Figure]:
     for _ in range(rounds):
         for in_flight, rows in ROWS.items():
             bare[in_flight].append(reference(rig.endpoint.base_url, in_flight, rows // 2))
-            rig.endpoint.reset()
-            ours[in_flight].append(_one_run(rig, in_flight, rows))
+            ours[in_flight].append(one_run(rig, in_flight, rows))
             reached[in_flight].append(rig.endpoint.stats()["max_in_flight"] / in_flight)
     cpu = {n: median([stretch.cpu_ms_a_prompt for stretch in runs]) for n, runs in ours.items()}
     base = median(bare[256])
@@ -84,7 +83,9 @@ def idle(rig: Rig, rounds: int) -> Iterator[Figure]:
         yield Figure(f"13 added latency, idle, {name}", delay, f"<= {most} ms", delay <= most, unit="ms")
 
 
-def _one_run(rig: Rig, in_flight: int, rows: int) -> Stretch:
+def one_run(rig: Rig, in_flight: int, rows: int) -> Stretch:
+    """Let one worker end so many prompts."""
+    rig.endpoint.reset()
     made = rig.fleet()
     made.publish(prompts(rows, PROMPT_CHARS))
     try:

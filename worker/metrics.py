@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from schemas.statuses import Billed, DeadLetter, Reason
 from worker.core.offsets import Partition
 from worker.core.outcome import Kind, Outcome
 from worker.core.rows import cost
+from worker.genai import ClientHistograms
 from worker.upstreams import Upstream, Upstreams
 
 _MESSAGE_OUTCOMES = ("succeeded", "failed", "cancelled", "duplicate", "superseded", "dead_letter", "tombstone")
@@ -23,6 +25,8 @@ class Metrics:
 
     def __init__(self, upstreams: Upstreams, longest_read: float) -> None:
         self.registry = CollectorRegistry()
+        self._client = ClientHistograms(self.registry)
+        Info("headrace_build", "The release that runs", registry=self.registry).info({"version": _release()})
         self._make_message_metrics()
         self._make_call_metrics(upstreams, longest_read)
         self._make_log_metrics()
@@ -38,6 +42,7 @@ class Metrics:
         """Count an ended call, its time, tokens and cost."""
         self._calls_of(alias, endpoint, outcome.kind).inc()
         self._seconds_of(alias, endpoint).observe(seconds)
+        self._client.call(alias, endpoint, outcome, seconds)
         if outcome.billed is Billed.MAYBE:
             self._maybe.inc()
         answer = outcome.answer
@@ -148,6 +153,7 @@ class Metrics:
         self._tokens.labels(upstream.alias, "completion")
         self._cost.labels(upstream.alias)
         self._rate_limited.labels(upstream.name)
+        self._client.start_at_zero(upstream)
 
     def _make_log_metrics(self) -> None:
         registry, where = self.registry, ["topic", "partition"]
@@ -175,19 +181,36 @@ class Metrics:
         self.follow(upstreams)
 
     def follow(self, upstreams: Upstreams) -> None:
-        """Show the endpoints as they are now."""
+        """Show the endpoints as they are now; what is no longer served has no limit and no circuit."""
         self._prices = {(u.alias, u.name): u.price for u in upstreams.all}
+        self._limit.clear()
+        self._circuit.clear()
+        servers: dict[str, list[Upstream]] = {}
         for upstream in upstreams.all:
             self._start_at_zero(upstream)
-            opened = upstream.circuit
-            self._limit.labels(upstream.name).set_function(lambda it=upstream: it.limit)  # type: ignore[misc]
-            self._circuit.labels(upstream.name).set_function(lambda it=opened: float(it.opened_for is not None))  # type: ignore[misc]
+            servers.setdefault(upstream.name, []).append(upstream)
+        for name, group in servers.items():
+            # One server may stand behind several aliases, each with a circuit of its own.
+            self._limit.labels(name).set_function(lambda group=group: sum(u.limit for u in group))  # type: ignore[misc]
+            self._circuit.labels(name).set_function(lambda group=group: float(any(map(_is_open, group))))  # type: ignore[misc]
 
     def _forget_lag(self, topic: str, partition: int) -> None:
         try:
             self._lag.remove(topic, str(partition))
         except KeyError:
             return
+
+
+def _is_open(upstream: Upstream) -> bool:
+    return upstream.circuit.opened_for is not None
+
+
+def _release() -> str:
+    try:
+        return version("headrace")
+    except PackageNotFoundError:
+        # Run from a folder that is not installed.
+        return "unknown"
 
 
 def _reaching(seconds: float) -> tuple[float, ...]:

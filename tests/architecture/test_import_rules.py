@@ -20,14 +20,25 @@ KNOWN_TO = {
     },
     "psycopg": {"worker.store"},
     "psycopg_pool": {"worker.store"},
-    "prometheus_client": {"worker.metrics", "worker.health"},
+    "prometheus_client": {"worker.metrics", "worker.genai", "worker.health"},
     "jsonschema_rs": {"worker.validation"},
     "uvloop": {"worker.__main__"},
     "yaml": {"worker.settings"},
 }
 ADAPTERS = {
     f"worker.{name}"
-    for name in ("consumer", "commits", "flow", "endpoint", "store", "dead_letters", "watch", "health", "metrics")
+    for name in (
+        "consumer",
+        "commits",
+        "flow",
+        "endpoint",
+        "store",
+        "dead_letters",
+        "watch",
+        "health",
+        "metrics",
+        "genai",
+    )
 }
 # What decides may not act: no waiting, no clock, no chance, no log, no files.
 ACTING = """asyncio time random logging socket threading subprocess os io pathlib secrets sys urllib http signal

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from worker.health import HealthServer
+from worker.health import Exposition, HealthServer
 
 
 class State:
@@ -114,3 +114,15 @@ def test_a_check_that_breaks_takes_nothing_with_it(server: HealthServer, state: 
     with pytest.raises((OSError, http.client.HTTPException)):
         ask(server, "/healthz")
     assert ask(server, "/metrics")[0] == 200
+
+
+def test_however_many_ask_the_text_is_made_twice_a_second() -> None:
+    now = [100.0]
+    registry = CollectorRegistry()
+    things = Counter("headrace_things", "Things", registry=registry)
+    exposition = Exposition(registry, lambda: now[0])
+    first = exposition.page()
+    things.inc()
+    assert exposition.page() == first
+    now[0] += 0.5
+    assert b"headrace_things_total 1.0" in exposition.page()[2]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from importlib.metadata import version
+
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -10,6 +13,7 @@ from schemas.models import Price
 from schemas.statuses import Billed, DeadLetter, Reason
 from tests.fakes.endpoint import FakeEndpoint, answer
 from tests.fakes.fleet import upstream, upstreams
+from tests.prometheus import program
 from worker.core.outcome import Answer, Kind, Outcome
 from worker.metrics import Metrics
 
@@ -133,3 +137,31 @@ def test_gauges_show_the_present(metrics: Metrics) -> None:
     assert value(metrics, "in_flight") == 0
     assert value(metrics, "concurrency_limit", endpoint="b") == 32
     assert value(metrics, "circuit_open", endpoint="b") == 0
+
+
+def test_the_release_is_told(metrics: Metrics) -> None:
+    assert value(metrics, "build_info", version=version("headrace")) == 1
+
+
+def test_an_endpoint_that_is_no_longer_served_leaves_its_gauges_and_keeps_its_counts() -> None:
+    served = upstreams(upstream(SERVED), upstream(SERVED, "large", name="b"))
+    metrics = Metrics(served, 120.0)
+    served.become([upstream(SERVED)], "small")
+    metrics.follow(served)
+    endpoints = {dict(labels).get("endpoint") for name, labels in samples(metrics) if name == "headrace_circuit_open"}
+    assert endpoints == {"vllm-a:8000"}
+    assert value(metrics, "rate_limited_seconds_total", endpoint="b") == 0
+
+
+def test_a_server_behind_two_aliases_shows_both() -> None:
+    small, large = upstream(SERVED), upstream(SERVED, "large")
+    metrics = Metrics(upstreams(small, large), 120.0)
+    assert value(metrics, "concurrency_limit", endpoint="vllm-a:8000") == 64
+    small.circuit.opened_for = Outcome(Kind.RUN_FAULT, Reason.AUTH)
+    assert value(metrics, "circuit_open", endpoint="vllm-a:8000") == 1
+
+
+def test_promtool_finds_nothing_to_object_to(metrics: Metrics) -> None:
+    text = generate_latest(metrics.registry)
+    ran = subprocess.run([program("promtool"), "check", "metrics"], input=text, capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import yaml
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -128,10 +128,11 @@ def _answer(run: Run, folder: Path, environ: dict[str, str]) -> None:
     with psycopg.connect(environ["DATABASE_URL"], autocommit=True) as database:
         database.execute("CREATE TEMP TABLE asked (id text, fingerprint text)")
         with database.cursor().copy("COPY asked FROM STDIN") as copy:
-            requests = ds.dataset(folder / "labelled_requests", format="parquet")
-            for batch in requests.to_batches(columns=["id", "fingerprint"]):
-                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    copy.write_row(row)
+            for path in (folder / "labelled_requests").rglob("*.parquet"):
+                # In small batches: the memory of this process is one of the figures.
+                for batch in pq.ParquetFile(path).iter_batches(10_000, columns=["id", "fingerprint"]):
+                    for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                        copy.write_row(row)
         database.execute(_STORE, {"job": run.file.job.job, "run": run.id})
         database.execute("VACUUM ANALYZE headrace.results")
 

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
 from pyarrow import RecordBatch
 from pydantic import SecretStr
 
-from producer.columns import FINGERPRINT, ID
 from producer.counts import Counts
 from producer.database import connected
-from producer.writer import Finished
+from producer.lookup import Finished, unfinished
 from schemas.job import Job
 from schemas.statuses import JobState, Reason, Status
 
@@ -107,9 +105,7 @@ class Ledger:
         """Keep the rows without a finished result, for `mapInArrow`."""
         with self.finished() as look_up:
             for batch in batches:
-                ids = batch.column(ID).to_pylist()
-                done = look_up(ids, batch.column(FINGERPRINT).to_pylist())
-                yield batch.filter(pa.array([id_ not in done for id_ in ids], pa.bool_()))
+                yield unfinished(batch, look_up)
 
     def _statuses(self) -> list[str]:
         return [str(Status.SUCCEEDED), *([] if self.retry_failed else [str(Status.FAILED)])]

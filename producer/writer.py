@@ -9,19 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyarrow import RecordBatch
 from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 from producer.columns import FINGERPRINT, ID, VALUE, column
+from producer.lookup import Finished, unfinished
 from producer.sink import Delivery
 from schemas.settings import KafkaSettings
 
 _FORMAT = "headrace_prompts"
-
-# Tells which of these ids, with these fingerprints, have a finished result.
-Finished = Callable[[Sequence[str], Sequence[str]], set[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ class PromptsWriter(DataSourceArrowWriter):
         rows = skipped = 0
         with lookup() if lookup else nullcontext() as finished:
             for batch in iterator:
-                wanted = _unfinished(batch, finished) if finished else batch
+                wanted = unfinished(batch, finished) if finished else batch
                 rows, skipped = rows + batch.num_rows, skipped + batch.num_rows - wanted.num_rows
                 delivery.send(wanted.column(ID).to_pylist(), wanted.column(VALUE).to_pylist())
         delivery.finish()
@@ -102,13 +99,6 @@ def _data_source(publication: Publication) -> type[DataSource]:
             return PromptsWriter(publication)
 
     return Prompts
-
-
-def _unfinished(batch: RecordBatch, finished: Finished) -> RecordBatch:
-    """Keep the rows of a batch that have no finished result."""
-    ids = batch.column(ID).cast(pa.string()).to_pylist()
-    done = finished(ids, batch.column(FINGERPRINT).to_pylist())
-    return batch.filter(pa.array([id_ not in done for id_ in ids], pa.bool_())) if done else batch
 
 
 def _write_tally(path: Path, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -18,8 +18,9 @@ MOST_BYTES = 32 * 1024 * 1024
 class Buffer:
     """A queue a topic, with one thread putting in and one event loop taking out."""
 
-    def __init__(self) -> None:
-        self._lanes = Lanes(MOST_MESSAGES, MOST_BYTES)
+    def __init__(self, messages: int = MOST_MESSAGES, nbytes: int = MOST_BYTES) -> None:
+        self._most = messages, nbytes
+        self._lanes = Lanes(*self._most)
         self._changed = threading.Condition()
         self._arrived = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -58,7 +59,7 @@ class Buffer:
         """Wait, on the thread, until half the buffer is free and no topic is full."""
         with self._changed:
             return self._changed.wait_for(
-                lambda: self.room > MOST_MESSAGES // 2 and not self._lanes.full, timeout=seconds
+                lambda: self.room > self._most[0] // 2 and not self._lanes.full, timeout=seconds
             )
 
     def extend(self, items: Iterable[Taken]) -> None:
@@ -103,7 +104,7 @@ class Buffer:
         """Give out nothing more; what is inside is dropped, since its offsets are not committed."""
         with self._changed:
             self._closed = True
-            self._lanes = Lanes(MOST_MESSAGES, MOST_BYTES)
+            self._lanes = Lanes(*self._most)
         self._arrived.set()
 
     def fail(self, error: Exception) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
 from schemas.statuses import Billed, DeadLetter, Reason
 from worker.core.offsets import Partition
@@ -25,6 +25,7 @@ class Metrics:
 
     def __init__(self, upstreams: Upstreams, longest_read: float) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self._client = ClientHistograms(self.registry)
         Info("headrace_build", "The release that runs", registry=self.registry).info({"version": _release()})
         self._make_message_metrics()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from sqlalchemy.engine import make_url
 
 from deploy.local import jars
@@ -22,6 +23,7 @@ ALL = sorted(services())
 PYTHON = ("migrate", "simulator", "worker")
 SPARK = ("producer", "backfill")
 ONE_SHOT = {"migrate", *SPARK}
+OBSERVING = ("grafana", "prometheus")
 SECRET_WORD = re.compile(r"PASSWORD|SECRET|TOKEN|API_KEY|DATABASE_URL")
 KNOWN = variables(FleetSettings, KafkaSettings, TopicSettings, DatabaseSettings, LogSettings)
 # The images of others that write to their own root file system.
@@ -117,7 +119,7 @@ def test_health_checks_ask_the_port_that_is_listened_on() -> None:
     assert f":{read_simulator(environment(simulator)).port}/healthz" in simulator["healthcheck"]["test"][-1]
 
 
-@pytest.mark.parametrize("name", sorted(set(ALL) - {"kafka", "postgres", "simulator"}))
+@pytest.mark.parametrize("name", sorted(set(ALL) - {"kafka", "postgres", "simulator", *OBSERVING}))
 def test_order_is_by_condition(name: str) -> None:
     """Started is not ready: only a healthy server or a finished program counts."""
     needed: dict[str, Any] = services()[name]["depends_on"]
@@ -128,9 +130,10 @@ def test_order_is_by_condition(name: str) -> None:
 
 
 def test_a_plain_start_needs_no_profile() -> None:
-    """Everything but the one-shot jobs comes up at once."""
-    assert {name for name in ALL if "profiles" in services()[name]} == set(SPARK)
+    """Everything but the one-shot jobs, and those who only look on, comes up at once."""
+    assert {name for name in ALL if "profiles" in services()[name]} == {*SPARK, *OBSERVING}
     assert all(services()[name]["profiles"] == ["spark"] for name in SPARK)
+    assert all(services()[name]["profiles"] == ["observability"] for name in OBSERVING)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -143,6 +146,33 @@ def test_secrets_travel_as_files(name: str) -> None:
         assert variable.endswith("_FILE")
         assert value.removeprefix("/run/secrets/") in service["secrets"]
     assert set(service.get("secrets", [])) <= compose()["secrets"].keys()
+
+
+def test_grafana_lets_nobody_in_by_a_known_password() -> None:
+    """None comes with the tree, and who names none does not get to see it."""
+    given = environment(services()["grafana"])
+    assert given["GF_SECURITY_ADMIN_PASSWORD__FILE"] == "/run/secrets/grafana-admin-password"
+    assert "${HEADRACE_GRAFANA_PASSWORD_FILE:-./grafana-admin-password}" in compose_text()
+    assert "grafana-admin-password" in (ROOT / ".gitignore").read_text().splitlines()
+    assert given["GF_AUTH_ANONYMOUS_ENABLED"] == given["GF_USERS_ALLOW_SIGN_UP"] == "false"
+
+
+def test_grafana_finds_its_dashboards_and_prometheus_its_targets() -> None:
+    """Paths and names of three files agree."""
+    grafana, prometheus = services()["grafana"], services()["prometheus"]
+    folder = ROOT / "deploy" / "grafana" / "provisioning"
+    (provider,) = yaml.safe_load((folder / "dashboards" / "headrace.yml").read_text())["providers"]
+    (source,) = yaml.safe_load((folder / "datasources" / "prometheus.yml").read_text())["datasources"]
+    assert f"./deploy/grafana/dashboards:{provider['options']['path']}:ro" in grafana["volumes"]
+    assert "./deploy/grafana/provisioning:/etc/grafana/provisioning:ro" in grafana["volumes"]
+    assert environment(grafana)["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"].startswith(provider["options"]["path"])
+    assert source["url"] == f"http://prometheus:{prometheus['ports'][0].rpartition(':')[2]}"
+    config = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text())
+    scraped = {job["job_name"]: job for job in config["scrape_configs"]}
+    (found,) = scraped["worker"]["dns_sd_configs"]
+    assert (found["names"], found["type"]) == (["worker"], "A")
+    assert str(found["port"]) == environment(services()["worker"])["METRICS_PORT"]
+    assert scraped["exporter"]["honor_labels"] is True
 
 
 def test_the_passwords_of_the_file_agree() -> None:

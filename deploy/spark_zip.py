@@ -1,6 +1,7 @@
 """Zip what Spark's executors need for clusters where the package cannot be installed: `python -m deploy.spark_zip`.
 
-Hand it to `spark-submit --py-files dist/headrace-spark.zip`; drivers of Kafka and Postgres must be on the executors.
+Hand it to `spark-submit --py-files dist/headrace-spark.zip`; drivers of Kafka and Postgres must be on the executors,
+and in direct mode what a worker needs.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-PACKAGES = ("schemas", "producer", "backfill")
+PACKAGES = ("schemas", "producer", "backfill", "worker")
 TARGET = Path("dist/headrace-spark.zip")
 # The oldest time a zip can hold: the same sources make the same bytes.
 _WHEN = (1980, 1, 1, 0, 0, 0)

@@ -65,7 +65,7 @@ def last_line(outcome: Outcome, seconds: float) -> str:
     run = outcome.run
     line: dict[str, Any] = {"job": run.file.job.job if run else None, "run": run.id if run else None}
     line |= asdict(run.counts if run else Counts())
-    line |= outcome.extra
+    line |= {**(run.told if run else {}), **outcome.extra}
     line |= {"seconds": round(seconds, 1), "exit": int(outcome.exit_code)}
     if outcome.error is not None:
         line["error"] = outcome.error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,9 +14,10 @@ from pydantic import SecretStr
 
 from producer.counts import Counts
 from producer.database import connected
+from producer.errors import RunFailedError
 from producer.lookup import Finished, unfinished
 from schemas.job import Job
-from schemas.statuses import JobState, Reason, Status
+from schemas.statuses import JobState, PausedFor, Reason, Status
 
 # What was cancelled has no answer and no failure of its own: a later run asks it without being told to.
 _FINISHED = """
@@ -24,6 +26,7 @@ FROM unnest(%(ids)s::text[], %(fingerprints)s::text[]) AS asked (id, fingerprint
 JOIN headrace.results AS known ON known.job = %(job)s AND known.id = asked.id
 WHERE known.fingerprint = asked.fingerprint AND known.status = ANY (%(statuses)s)
     AND known.reason IS DISTINCT FROM %(cancelled)s
+    AND (%(apart_from)s::text IS NULL OR known.run IS DISTINCT FROM %(apart_from)s)
 """
 # By request: whatever id it was asked under, and whether its row asks something else by now. One look into each index
 # a request, however many results there are.
@@ -32,7 +35,8 @@ SELECT asked.id
 FROM unnest(%(ids)s::text[], %(fingerprints)s::text[]) AS asked (id, fingerprint) CROSS JOIN LATERAL (
     (SELECT FROM headrace.results AS known
     WHERE known.job = %(job)s AND known.fingerprint = asked.fingerprint AND known.status <> 'claimed'
-        AND known.status = ANY (%(statuses)s) AND known.reason IS DISTINCT FROM %(cancelled)s LIMIT 1)
+        AND known.status = ANY (%(statuses)s) AND known.reason IS DISTINCT FROM %(cancelled)s
+        AND (%(apart_from)s::text IS NULL OR known.run IS DISTINCT FROM %(apart_from)s) LIMIT 1)
     UNION ALL
     (SELECT FROM headrace.former_results AS former
     WHERE former.job = %(job)s AND former.fingerprint = asked.fingerprint LIMIT 1)
@@ -52,19 +56,37 @@ UPDATE headrace.jobs
 SET read = %s, rejected = %s, deduplicated = %s, skipped = %s, published = %s, updated_at = now()
 WHERE job = %s AND run = %s
 """
+_STATE = "SELECT state, paused_for FROM headrace.jobs WHERE job = %(job)s AND run = %(run)s"
+_ENDED = """
+UPDATE headrace.jobs SET state = CASE state WHEN 'cancelled' THEN state ELSE 'done' END, paused_for = NULL,
+    finished_at = coalesce(finished_at, now()), updated_at = now()
+WHERE job = %(job)s AND run = %(run)s
+"""
+_GIVEN = "SELECT count(*) FROM headrace.results WHERE job = %(job)s AND run = %(run)s"
+# Since: the ledger is cut by months.
+_IN_DOUBT = """
+SELECT count(*) FROM headrace.attempts
+WHERE job = %(job)s AND run = %(run)s AND billed = 'maybe' AND claimed_at >= %(since)s
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """What the database knows of one job; small enough to travel to every task.
 
-    `by_request`: a result counts for every row that asks the same, else for the row of its id alone.
+    `by_request`: a result counts for every row that asks the same, else for the row of its id alone. Results of the
+    run `but_of` do not count.
     """
 
     url: SecretStr
     job: str
     retry_failed: bool = False
     by_request: bool = True
+    but_of: str | None = None
+
+    def apart_from(self, run: str) -> Ledger:
+        """The same without the results of one run."""
+        return replace(self, but_of=run)
 
     def has_finished(self) -> bool:
         """Tell whether any row of the job is finished; raises when the database or its tables are not there."""
@@ -75,7 +97,9 @@ class Ledger:
     def start(self, run: str, job: Job) -> None:
         """Record a run that begins to publish: its topic, its priority, what it may spend."""
         usd = None if job.budget.usd is None else Decimal(str(job.budget.usd))
-        values = {"job": self.job, "run": run, "state": str(JobState.RUNNING), "topic": job.prompts_topic}
+        values: dict[str, Any] = {"job": self.job, "run": run, "state": str(JobState.RUNNING)}
+        # A run without messages has no topic that could be parked.
+        values["topic"] = job.prompts_topic if job.mode == "kafka" else None
         with connected(self.url) as connection:
             connection.execute(
                 _STARTED, {**values, "priority": job.priority, "usd": usd, "tokens": job.budget.tokens}
@@ -87,6 +111,24 @@ class Ledger:
         with connected(self.url) as connection:
             connection.execute(_COUNTED, (*told, self.job, run))
 
+    def state(self, run: str) -> tuple[JobState, PausedFor | None]:
+        """Tell the state of a run, and by whom it was paused if it is."""
+        state, paused_for = self._one(_STATE, run)
+        return JobState(state), PausedFor(paused_for) if paused_for else None
+
+    def end(self, run: str) -> None:
+        """Record that a run is over, whatever has ended it; a cancelled one stays cancelled."""
+        with connected(self.url) as connection:
+            connection.execute(_ENDED, {"job": self.job, "run": run})
+
+    def given(self, run: str) -> int:
+        """Count the rows that workers have taken in hand for a run."""
+        return int(self._one(_GIVEN, run)[0])
+
+    def in_doubt(self, run: str, started: datetime) -> int:
+        """Count the calls of a run that may have been billed in vain."""
+        return int(self._one(_IN_DOUBT, run, since=started - timedelta(days=1))[0])
+
     @contextmanager
     def finished(self) -> Iterator[Finished]:
         """Open the look-up of one task: which of these ids, with these fingerprints, are finished."""
@@ -94,7 +136,7 @@ class Ledger:
 
             def look_up(ids: Sequence[str], fingerprints: Sequence[str]) -> set[str]:
                 asked: dict[str, Any] = {"job": self.job, "statuses": self._statuses()}
-                asked |= {"cancelled": str(Reason.CANCELLED)}
+                asked |= {"cancelled": str(Reason.CANCELLED), "apart_from": self.but_of}
                 asked |= {"ids": list(ids), "fingerprints": list(fingerprints)}
                 found = connection.execute(_ANSWERED if self.by_request else _FINISHED, asked)
                 return {row[0] for row in found}
@@ -106,6 +148,13 @@ class Ledger:
         with self.finished() as look_up:
             for batch in batches:
                 yield unfinished(batch, look_up)
+
+    def _one(self, statement: str, run: str, **values: Any) -> tuple[Any, ...]:
+        with connected(self.url) as connection:
+            row = connection.execute(statement, {"job": self.job, "run": run, **values}).fetchone()
+        if row is None:
+            raise RunFailedError(f"database: headrace.jobs has lost the run {run}")
+        return row
 
     def _statuses(self) -> list[str]:
         return [str(Status.SUCCEEDED), *([] if self.retry_failed else [str(Status.FAILED)])]

@@ -35,7 +35,8 @@ def reach(run: Run) -> Reached:
     Raises `UnreachableError` within half a minute, or `WrongJobError`.
     """
     job = run.file.job
-    exists = not run.arguments.dry_run and sink.check_topic(run.settings.kafka, job.prompts_topic)
+    asks_kafka = job.mode == "kafka" and not run.arguments.dry_run
+    exists = asks_kafka and sink.check_topic(run.settings.kafka, job.prompts_topic)
     needs_ledger = job.incremental or not run.arguments.dry_run
     return Reached(exists, any_finished=needs_ledger and run.ledger.has_finished())
 
@@ -48,11 +49,12 @@ def publish(spark: SparkSession, run: Run, reached: Reached) -> None:
     job = run.file.job
     with judge(spark, run) as judged:
         _keep_requests(spark, judged, run)
-        if not reached.topic_exists:
+        if job.mode == "kafka" and not reached.topic_exists:
             sink.make_topic(run.settings.kafka, job.prompts_topic, run.settings.topics.partitions)
         run.ledger.start(run.id, job)
+        carry_out = _answer if job.mode == "direct" else _send
         try:
-            _send(judged, run, looks_up=job.incremental and reached.any_finished)
+            carry_out(judged, run, looks_up=job.incremental and reached.any_finished)
         finally:
             run.ledger.count(run.id, run.counts)
         _write_rejects(judged, run)
@@ -116,7 +118,22 @@ def _send(judged: Judged, run: Run, looks_up: bool) -> None:
             delivered = writer.read_tally(tally)
             run.counts = Counts(published=delivered.acked, skipped=delivered.skipped)
     run.counts = judged_counts(observation.get, published=delivered.acked, skipped=delivered.skipped)
-    if judged.distinct not in (None, passing := int(observation.get["passing"])):
+    _check_requests(judged, int(observation.get["passing"]))
+
+
+def _answer(judged: Judged, run: Run, looks_up: bool) -> None:
+    """Answer the rows inside Spark; the run is over with it, whatever has ended it."""
+    # Only here: whoever publishes needs nothing of a worker.
+    from producer import answering
+
+    try:
+        _check_requests(judged, answering.answer(judged, run, looks_up))
+    finally:
+        run.ledger.end(run.id)
+
+
+def _check_requests(judged: Judged, passing: int) -> None:
+    if judged.distinct not in (None, passing):
         raise RunFailedError(f"{judged.distinct} requests were found, then {passing}; {_CHANGED}")
 
 

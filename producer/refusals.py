@@ -31,8 +31,6 @@ def _later(job: Job, arguments: Arguments) -> Iterator[str]:
         yield "target.format: iceberg is not written yet; use parquet or delta"
     if job.lane != "realtime":
         yield f"lane: {job.lane} is not carried out yet; use realtime"
-    if job.mode != "kafka":
-        yield f"mode: {job.mode} is not carried out yet; use kafka"
     if job.priority != 0:
         yield "priority: is not carried out yet; leave it out"
     if "canary" in job.model_fields_set and not arguments.no_canary:
@@ -70,7 +68,10 @@ def _system(text: str) -> str | None:
 
 def _topic(job: Job, names: TopicSettings) -> Iterator[str]:
     topic = job.prompts_topic
-    if topic == names.dead_letters:
+    if job.mode == "direct":
+        if job.topic is not None:
+            yield "topic: says nothing in mode direct, which publishes nothing; leave it out"
+    elif topic == names.dead_letters:
         yield f"topic: {topic} is the topic of dead letters (DEAD_LETTER_TOPIC)"
     elif not topics.subscribes_to(names.prompts, topic):
         yield f"topic: no worker reads {topic}: PROMPTS_TOPIC is {names.prompts}"

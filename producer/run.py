@@ -26,6 +26,8 @@ class Run:
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     id: str = ""
     counts: Counts = field(default_factory=Counts)
+    # What the last line tells besides the counts.
+    told: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.id = self.id or f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"

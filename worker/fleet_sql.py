@@ -146,3 +146,17 @@ WHERE s.job = %(job)s AND s.run = %(run)s AND s.worker = k.worker
     AND s.updated_at < now() - make_interval(secs => %(silent)s)
 RETURNING s.worker, s.granted_usd, s.granted_tokens
 """
+
+# What became of rows, of those requests; one that somebody else asks again by now is told as the table has it.
+OUTCOMES = """
+SELECT a.nth, CASE r.status WHEN 'claimed' THEN 'open' ELSE r.status END, r.reason, r.prompt_tokens,
+    r.completion_tokens, r.latency_ms, r.retry_count
+FROM unnest(%(id)b::text[], %(fingerprint)b::text[]) WITH ORDINALITY AS a(id, fingerprint, nth)
+JOIN headrace.results r ON r.job = %(job)s AND r.id = a.id AND r.fingerprint = a.fingerprint
+"""
+
+# A task of a run inside Spark that can do no more tells the others.
+STOP_RUN = """
+UPDATE headrace.jobs SET state = 'paused', paused_for = 'operator', updated_at = now()
+WHERE job = %(job)s AND run = %(run)s AND state = 'running'
+"""

@@ -22,7 +22,7 @@ KNOWN_TO = {
     "psycopg_pool": {"worker.store"},
     "prometheus_client": {"worker.metrics", "worker.genai", "worker.health"},
     "jsonschema_rs": {"worker.validation"},
-    "uvloop": {"worker.__main__"},
+    "uvloop": {"worker.__main__", "worker.attempt"},
     "yaml": {"worker.settings"},
 }
 ADAPTERS = {
@@ -63,10 +63,14 @@ def test_what_crosses_boundaries_imports_no_program_and_no_driver(module: Module
 @pytest.mark.parametrize("package", PROGRAMS)
 def test_programs_do_not_import_each_other_nor_the_tests(package: str) -> None:
     others = tuple(program for program in PROGRAMS if program != package)
-    # Direct mode runs the worker's core inside Spark.
-    allowed = {"producer": ("worker",)}.get(package, ())
-    forbidden = tuple(other for other in others if other not in allowed)
-    assert {m.name: found for m in modules(package) if (found := breaches(m, (*forbidden, "tests", "bench")))} == {}
+    found = {m.name: found for m in modules(package) if (found := breaches(m, (*others, "tests", "bench")))}
+    # Direct mode runs the worker inside Spark.
+    found = {name: what for name, what in found.items() if name != "producer.direct" or breaching(what, "worker")}
+    assert found == {}
+
+
+def breaching(found: list[str], allowed: str) -> list[str]:
+    return [name for name in found if not matches(name, allowed)]
 
 
 @pytest.mark.parametrize("module", [m for m in modules("worker") if matches(m.name, "worker.core")], ids=name_of)
@@ -115,7 +119,8 @@ def test_the_environment_is_read_at_the_entries_only() -> None:
         for module in modules(package)
         if "os.environ" in module.text or "os.getenv" in module.text
     }
-    entries = {"__main__", "cli", "job", "session"}
+    # A task of Spark is a process of its own, whose entry is `direct`.
+    entries = {"__main__", "cli", "job", "session", "direct"}
     assert {name for name in reading if name.rsplit(".", 1)[-1] not in entries} == set()
 
 
@@ -123,3 +128,10 @@ def test_import_linter_agrees() -> None:
     linter = [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]
     done = subprocess.run(linter, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_whoever_publishes_loads_nothing_of_a_worker_and_whoever_answers_nothing_of_kafka() -> None:
+    for entry, absent in (("producer.job", "worker"), ("producer.direct", "confluent_kafka")):
+        check = f"import sys, {entry}; sys.exit({absent!r} in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, timeout=60, check=False)
+        assert done.returncode == 0, f"{entry} loads {absent}"

@@ -58,7 +58,7 @@ def test_all_that_is_carried_out_passes() -> None:
         ({"target": {"format": "iceberg", "table": "x"}}, "target.format: iceberg"),
         ({"lane": "batch"}, "lane: batch"),
         ({"lane": "auto", "deadline": "12h"}, "lane: auto"),
-        ({"mode": "direct"}, "mode: direct"),
+        ({"mode": "direct", "topic": "headrace.prompts.x"}, "topic: says nothing in mode direct"),
         ({"priority": 3}, "priority"),
         ({"canary": {"rows": 10}}, "canary"),
         ({"clean": {"strip_html": True, "min_chars": 1}}, "clean.columns: names no column, so min_chars, strip_html"),
@@ -84,4 +84,4 @@ def test_a_canary_is_let_go_when_the_starter_says_so() -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    assert len(refused(lane="batch", mode="direct", priority=1, topic="elsewhere")) == 4
+    assert len(refused(lane="batch", priority=1, topic="elsewhere")) == 3

@@ -10,13 +10,13 @@ from deploy.spark_zip import build
 ROOT = Path(__file__).parents[3]
 
 
-def test_it_holds_both_jobs_and_what_they_share_and_nothing_else(tmp_path: Path) -> None:
+def test_it_holds_both_jobs_what_they_share_and_the_worker_of_direct_mode(tmp_path: Path) -> None:
     count = build(ROOT, tmp_path / "dist/spark.zip")
     names = zipfile.ZipFile(tmp_path / "dist/spark.zip").namelist()
 
     assert count == len(names)
-    assert {"producer/job.py", "backfill/__init__.py", "schemas/job.py"} <= set(names)
-    assert {name.split("/")[0] for name in names} == {"producer", "backfill", "schemas"}
+    assert {"producer/job.py", "backfill/__init__.py", "schemas/job.py", "worker/core/retry.py"} <= set(names)
+    assert {name.split("/")[0] for name in names} == {"producer", "backfill", "schemas", "worker"}
     assert all(name.endswith(".py") for name in names)
 
 

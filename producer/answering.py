@@ -1,0 +1,123 @@
+"""Direct mode on the driver: rows go to the tasks' workers instead of Kafka, and their outcomes are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import Column, Observation, SparkSession
+from pyspark.sql import functions as fn
+
+from producer.columns import FINGERPRINT, ID, VALUE, column
+from producer.counts import Counts, counted, judged_counts
+from producer.direct import HALTED, LEFT_OPEN, OVERTAKEN, SCHEMA, SKIPPED, Assignment, halt_of
+from producer.errors import ProducerError, RunFailedError, StoppedError, UnreachableError, WrongJobError
+from producer.explain import spark_errors
+from producer.run import Judged, Run
+from schemas.statuses import ExitCode, JobState, PausedFor, Status
+
+_ERRORS: Mapping[ExitCode, type[ProducerError]] = {
+    ExitCode.WRONG_SETTINGS: WrongJobError,
+    ExitCode.STOPPED: StoppedError,
+    ExitCode.UNREACHABLE: UnreachableError,
+}
+# The tasks see a batch at a time whole, so it is kept small.
+_BATCH = {"spark.sql.execution.arrow.maxRecordsPerBatch": "500"}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the tasks told of their rows; each row is counted once, tokens and retries are those of its result."""
+
+    answered: int
+    failed: int
+    superseded: int
+    open: int
+    skipped: int
+    prompt_tokens: int
+    completion_tokens: int
+    retries: int
+
+    @property
+    def given(self) -> int:
+        """Rows that were given to the workers and are dealt with."""
+        return self.answered + self.failed + self.superseded
+
+    @property
+    def shown(self) -> dict[str, int]:
+        """What the last line tells of it besides the usual counts."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "skipped"}
+
+
+def answer(judged: Judged, run: Run, looks_up: bool) -> int:
+    """Answer all rows and tell how many there were.
+
+    Counts of a run that fails in the middle are what the table of results says of it.
+    Raises a `ProducerError`: a `StoppedError` where a pause, a budget or a fault of the run has left rows open.
+    """
+    rows, observation = counted(judged.rows)
+    assignment = Assignment(run.ledger.apart_from(run.id), run.id, looks_up)
+    sent = [column(name).cast("binary").alias(name) for name in (ID, VALUE)]
+    outcomes = rows.select(*sent, column(FINGERPRINT)).mapInArrow(assignment.answer, SCHEMA)
+    told = Observation()
+    try:
+        with spark_errors(), small_batches(rows.sparkSession):
+            outcomes.observe(told, *_metrics()).write.format("noop").mode("overwrite").save()
+    except BaseException:
+        run.counts = Counts(published=run.ledger.given(run.id))
+        raise
+    found = told.get
+    ends = Told(*(int(found[name] or 0) for name in Told.__slots__))
+    run.counts = judged_counts(observation.get, published=ends.given, skipped=ends.skipped)
+    run.told = {**ends.shown, "in_doubt": run.ledger.in_doubt(run.id, run.started)}
+    passing = int(observation.get["passing"])
+    _judge(run, ends, passing, found["halt"])
+    return passing
+
+
+@contextmanager
+def small_batches(spark: SparkSession) -> Iterator[None]:
+    """Let Spark hand rows over in small batches meanwhile."""
+    before = {name: spark.conf.get(name) for name in _BATCH}
+    for name, value in _BATCH.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.set(name, str(old))
+
+
+def _metrics() -> list[Column]:
+    ends = {
+        "answered": Status.SUCCEEDED,
+        "failed": Status.FAILED,
+        "superseded": OVERTAKEN,
+        "open": LEFT_OPEN,
+        "skipped": SKIPPED,
+    }
+    sums = ("prompt_tokens", "completion_tokens", "retries")
+    return [
+        *(fn.count_if(fn.col("status") == str(status)).alias(name) for name, status in ends.items()),
+        *(fn.sum(name).alias(name) for name in sums),
+        fn.max(fn.when(fn.col("status") == HALTED, fn.col("reason"))).alias("halt"),
+    ]
+
+
+def _judge(run: Run, ends: Told, passing: int, halt: str | None) -> None:
+    state, paused_for = run.ledger.state(run.id)
+    left = f"{ends.open} rows were left open; run again for them"
+    if state is JobState.CANCELLED:
+        raise StoppedError(f"the run was cancelled: {ends.failed} rows failed, those without an answer as cancelled")
+    if state is JobState.PAUSED and paused_for is PausedFor.BUDGET:
+        raise StoppedError(f"the run's budget is used up: {left}, with a budget of their own")
+    if halt is not None:
+        code, text = halt_of(halt)
+        raise _ERRORS.get(code, RunFailedError)(f"{text}. {left}")
+    if ends.open:
+        raise RunFailedError(left)
+    if ends.given + ends.skipped != passing:
+        raise RunFailedError(
+            f"{passing} rows were to be answered, {ends.given + ends.skipped} were told of: run again"
+        )

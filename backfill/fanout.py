@@ -30,7 +30,7 @@ _NOT_ASKED = {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0, "retry_
 
 def requests(spark: SparkSession, file: JobFile) -> DataFrame | None:
     """Open what the last complete run of the producer said of each id; None without `dedup`, or before such a run."""
-    address = table.address(file.target_path)
+    address = table.address(file.beside)
     runs = table.complete_runs(Folders(spark, address).files(address)) if file.job.dedup else []
     return spark.read.parquet(f"{address}/{runs[-1]}") if runs else None
 

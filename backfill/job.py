@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
@@ -26,9 +27,10 @@ from backfill.counts import Counts
 from backfill.errors import AlreadyRunningError, BackfillError, StoppedError, WrongJobError
 from backfill.explain import failure
 from backfill.run import backfill
-from backfill.session import DELTA_PACKAGE, session
+from backfill.session import session
 from backfill.settings import BackfillSettings, JobFile, read_job, read_settings
 from backfill.source import Session, database_session
+from schemas import spark_jars
 from schemas.settings import SettingsError
 from schemas.statuses import ExitCode
 
@@ -88,7 +90,7 @@ def last_line(outcome: Outcome, seconds: float) -> str:
 def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
     path = _parse(argv)
     settings = read_settings(os.environ)
-    file = read_job(path)
+    file = read_job(path, os.environ)
     outcome.job = file.job.job
     with database_session(settings.database.url, file.job.job, file.target_name) as held:
         _with_spark(settings, file, held, outcome.counts)
@@ -98,7 +100,7 @@ def _parse(argv: Sequence[str]) -> Path:
     parser = _Parser(
         prog="spark-submit backfill/job.py",
         description="Join finished answers from Postgres into a warehouse table.",
-        epilog=_EPILOG.replace("PACKAGE", DELTA_PACKAGE),
+        epilog=_EPILOG.replace("PACKAGE", spark_jars.DELTA.coordinates(pyspark.__version__) or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -108,7 +110,7 @@ def _parse(argv: Sequence[str]) -> Path:
 
 
 def _with_spark(settings: BackfillSettings, file: JobFile, held: Session, counts: Counts) -> None:
-    spark = session(f"headrace backfill {file.job.job}", settings.log.level, delta=file.needs_delta)
+    spark = session(f"headrace backfill {file.job.job}", settings.log.level, spark_jars.needs(file.job))
     try:
         backfill(spark, file, held, counts)
     except (PySparkException, Py4JError) as error:

@@ -6,6 +6,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from backfill import jdbc
 from backfill.columns import LLM_COLUMNS, PREFIX, column, quoted
 from backfill.errors import WrongJobError
 from backfill.explain import first_line
@@ -40,8 +41,12 @@ def read(spark: SparkSession, file: JobFile) -> DataFrame:
 def _opened(spark: SparkSession, file: JobFile) -> DataFrame:
     source = file.job.source
     match source.format:
-        case "table":
-            return spark.table(source.table or "")
+        case "table" if source.query:
+            return spark.sql(sources.selection(source.query))
+        case "table" | "iceberg":
+            return spark.read.options(**sources.given_options(source)).table(source.table or "")
+        case "jdbc":
+            return jdbc.read(spark, file)
         case "csv":
             return _csv(spark, file)
         case "json" | "jsonl":
@@ -80,9 +85,9 @@ def _kept(rows: DataFrame, where: str) -> DataFrame:
 def _problem(file: JobFile, error: PySparkException) -> str:
     source = file.job.source
     match error.getCondition():
-        case "PATH_NOT_FOUND" | "DELTA_TABLE_NOT_FOUND":
+        case "PATH_NOT_FOUND" | "DELTA_TABLE_NOT_FOUND" | "DELTA_PATH_DOES_NOT_EXIST":
             return f"source.path: {file.source_path} does not exist"
-        case "TABLE_OR_VIEW_NOT_FOUND":
+        case "TABLE_OR_VIEW_NOT_FOUND" if not source.query:
             return f"source.table: {source.table} does not exist"
         case "UNABLE_TO_INFER_SCHEMA":
             return f"source.path: {file.source_path} holds no {source.format} file"

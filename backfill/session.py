@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
+import pyspark
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from backfill.errors import WrongJobError
-
-DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
-_DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
-_DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+from schemas import spark_jars
+from schemas.spark_jars import Need, Presence
 
 _DEFAULTS = {
     # Times as text and the days of a partition must not hang on the machine that runs the job.
@@ -25,39 +26,36 @@ _DEFAULTS = {
 }
 
 
-def session(name: str, log_level: str, delta: bool) -> SparkSession:
+def session(name: str, log_level: str, needs: Sequence[Need]) -> SparkSession:
     """Open the session; master, memory and packages are the starter's to settle (`spark-submit --conf`).
 
-    With `delta`, raises `WrongJobError` unless Delta's jars are there. Spark's own log stays silent unless
+    Raises `WrongJobError` unless all jars that the job needs are there. Spark's own log stays silent unless
     `log_level` is DEBUG, since errors are told in one line each.
     """
     # Only with the JVM behind it does a SparkConf hold what the starter settled.
     SparkContext._ensure_initialized()
     conf = SparkConf()
-    for key, value in _DEFAULTS.items():
+    for key, value in (_DEFAULTS | spark_jars.defaults(needs)).items():
         conf.setIfMissing(key, value)
     conf.setIfMissing("spark.log.level", "WARN" if log_level == "DEBUG" else "OFF")
-    if delta:
-        _need_delta()
-        _add_delta(conf)
+    if problems := spark_jars.problems([(need, _presence(need.shows)) for need in needs], pyspark.__version__):
+        raise WrongJobError("; ".join(problems))
+    for key, value in spark_jars.settings(needs, conf.get(spark_jars.EXTENSIONS, "")).items():
+        conf.set(key, value)
     if conf.get("spark.master", "local").startswith("local"):
         # Otherwise Spark would take whatever `python3` is first on the path, without our packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return SparkSession.builder.appName(name).config(conf=conf).getOrCreate()
 
 
-def _add_delta(conf: SparkConf) -> None:
-    extensions = [name for name in conf.get("spark.sql.extensions", "").split(",") if name]
-    if _DELTA_EXTENSION not in extensions:
-        conf.set("spark.sql.extensions", ",".join([*extensions, _DELTA_EXTENSION]))
-    conf.setIfMissing("spark.sql.catalog.spark_catalog", _DELTA_CATALOG)
-
-
-def _need_delta() -> None:
+def _presence(name: str) -> Presence:
+    """Look for a class where Spark will; to load it also shows whether it was built for this Spark."""
     jvm = SparkContext._jvm
     assert jvm is not None
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    if loader.getResource(f"{_DELTA_EXTENSION.replace('.', '/')}.class") is None:
-        raise WrongJobError(
-            f"format delta: Delta's jars are not there: start with `spark-submit --packages {DELTA_PACKAGE} ...`"
-        )
+    try:
+        jvm.java.lang.Class.forName(name, True, loader).getDeclaredConstructors()
+    except Py4JJavaError as error:
+        missing = error.java_exception.getClass().getSimpleName() == "ClassNotFoundException"
+        return Presence.MISSING if missing else Presence.MISFIT
+    return Presence.FITS

@@ -8,11 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
+from pydantic import SecretStr
 
-from schemas import sources
+from schemas import jdbc, sources
 from schemas.documents import read_document
 from schemas.job import Job
 from schemas.paths import locate
@@ -20,7 +22,6 @@ from schemas.prompt_version import prompt_version
 from schemas.settings import DatabaseSettings, LogSettings, Settings, SettingsError
 
 _FILE = re.compile(r"^file:/+", re.IGNORECASE)
-_UNREAD = frozenset({"iceberg", "jdbc"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class JobFile:
     folder: Path
     json_schema: Mapping[str, Any] | None
     prompt_version: str
+    password: SecretStr | None = None
 
     @property
     def source_path(self) -> str:
@@ -51,14 +53,14 @@ class JobFile:
         return locate(self.folder, self.job.target.path or "")
 
     @property
-    def target_name(self) -> str:
-        """One name for the target, however its path is written: what runs that would collide have in common."""
-        return _plain(self.target_path)
+    def beside(self) -> str:
+        """The path that what stands beside the target is named after."""
+        return locate(self.folder, self.job.target.base)
 
     @property
-    def needs_delta(self) -> bool:
-        """Whether source or target is a Delta table."""
-        return "delta" in {self.job.source.format, self.job.target.format}
+    def target_name(self) -> str:
+        """One name for the target, however it is written: what runs that would collide have in common."""
+        return self.job.target.table or _plain(self.target_path)
 
 
 def read_settings(environ: Mapping[str, str]) -> BackfillSettings:
@@ -75,20 +77,22 @@ def read_settings(environ: Mapping[str, str]) -> BackfillSettings:
     return BackfillSettings(*groups)  # type: ignore[arg-type]
 
 
-def read_job(path: Path) -> JobFile:
-    """Read a job file and the JSON schema it names; raises `SettingsError` with all problems and their places."""
+def read_job(path: Path, environ: Mapping[str, str] = MappingProxyType({})) -> JobFile:
+    """Read a job file, and the JSON schema and the password it names the places of.
+
+    Raises `SettingsError` with all problems and their places.
+    """
     job = read_document(path, Job, yaml.safe_load)
     folder = path.absolute().parent
     json_schema, unreadable = _json_schema(folder, job.output.json_schema)
-    if problems := [*unreadable, *_problems(job, folder)]:
+    password, unset = jdbc.password(job.source, environ)
+    if problems := [*unreadable, *unset, *_problems(job, folder)]:
         raise SettingsError(str(path), problems)
-    return JobFile(job, folder, json_schema, prompt_version(job, json_schema))
+    return JobFile(job, folder, json_schema, prompt_version(job, json_schema), password)
 
 
 def _problems(job: Job, folder: Path) -> Iterator[str]:
     """Name every field that cannot be honoured: refused, never ignored."""
-    if job.source.format in _UNREAD:
-        yield f"source.format: {job.source.format} is not read yet; use parquet, csv, json, jsonl, delta or table"
     if job.target.format == "iceberg":
         yield "target.format: iceberg is not written yet; use delta or parquet"
     elif job.target.table:

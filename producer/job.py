@@ -27,6 +27,7 @@ from producer.refusals import problems
 from producer.run import Run
 from producer.session import session
 from producer.settings import read_job, read_settings
+from schemas import spark_jars
 from schemas.settings import SettingsError
 from schemas.statuses import ExitCode
 
@@ -75,12 +76,11 @@ def last_line(outcome: Outcome, seconds: float) -> str:
 def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
     arguments = parse(argv)
     settings = read_settings(os.environ)
-    file = read_job(arguments.job)
-    if refused := problems(file.job, arguments, settings.topics):
-        raise SettingsError(str(arguments.job), refused)
+    file = read_job(arguments.job, os.environ, lambda job: problems(job, arguments, settings.topics))
     run = outcome.run = Run(file, settings, arguments)
     reached = reach(run)
-    with session(f"headrace producer {file.job.job}", settings.log.level) as spark:
+    needs = spark_jars.needs(file.job, target=False)
+    with session(f"headrace producer {file.job.job}", settings.log.level, needs) as spark:
         if arguments.dry_run:
             outcome.extra = _show(dry_run(spark, run, reached))
         else:

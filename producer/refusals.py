@@ -10,8 +10,6 @@ from schemas.job import Clean, Job
 from schemas.settings import TopicSettings
 from schemas.text import clean_text
 
-_LATER_SOURCES = frozenset({"delta", "iceberg", "jdbc"})
-
 
 def problems(job: Job, arguments: Arguments, names: TopicSettings) -> list[str]:
     """Name every field that cannot be honoured, each with its place in the job file."""
@@ -25,10 +23,6 @@ def problems(job: Job, arguments: Arguments, names: TopicSettings) -> list[str]:
 
 
 def _later(job: Job, arguments: Arguments) -> Iterator[str]:
-    if job.source.format in _LATER_SOURCES:
-        yield f"source.format: {job.source.format} is not read yet; use parquet, csv, json, jsonl or table"
-    if job.target.format == "iceberg":
-        yield "target.format: iceberg is not written yet; use parquet or delta"
     if job.lane != "realtime":
         yield f"lane: {job.lane} is not carried out yet; use realtime"
     if job.priority != 0:

@@ -14,7 +14,7 @@ from producer.verdicts import DETAIL, REASON
 
 def folder(file: JobFile, run: str) -> str:
     """Name the folder of one run's rejected rows."""
-    return f"{file.locate(file.job.target.path or '').rstrip('/')}_rejects/run={run}"
+    return f"{file.locate(file.job.target.base).rstrip('/')}_rejects/run={run}"
 
 
 def rejected(judged: DataFrame, table: Table) -> DataFrame:

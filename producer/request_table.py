@@ -55,7 +55,7 @@ def forget(spark: SparkSession, run: Run) -> None:
 
 
 def _address(run: Run) -> str:
-    return table.address(run.file.locate(run.file.job.target.path or ""))
+    return table.address(run.file.locate(run.file.job.target.base))
 
 
 def _complete(spark: SparkSession, run: Run) -> list[str]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+import pyspark
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+
+from producer.errors import WrongJobError
+from schemas import spark_jars
+from schemas.spark_jars import Need, Presence
 
 # Times as text and the days of a partition must not hang on the machine that runs the job.
 _DEFAULTS = {
@@ -19,8 +24,8 @@ _DEFAULTS = {
 
 
 @contextmanager
-def session(name: str, log_level: str) -> Iterator[SparkSession]:
-    """Open a session and stop it afterwards.
+def session(name: str, log_level: str, needs: Sequence[Need] = ()) -> Iterator[SparkSession]:
+    """Open a session and stop it afterwards; raises `WrongJobError` unless all jars that the job needs are there.
 
     Master, memory and packages are the starter's to settle (`spark-submit --conf`). Spark's own log stays silent
     unless `log_level` is DEBUG or `spark.log.level` says otherwise, since errors are told in one line each.
@@ -28,9 +33,13 @@ def session(name: str, log_level: str) -> Iterator[SparkSession]:
     # Only with the JVM behind it does a SparkConf hold what the starter settled.
     SparkContext._ensure_initialized()
     conf = SparkConf()
-    for key, value in _DEFAULTS.items():
+    for key, value in (_DEFAULTS | spark_jars.defaults(needs)).items():
         conf.setIfMissing(key, value)
     conf.setIfMissing("spark.log.level", "WARN" if log_level == "DEBUG" else "FATAL")
+    if problems := spark_jars.problems([(need, _presence(need.shows)) for need in needs], pyspark.__version__):
+        raise WrongJobError("; ".join(problems))
+    for key, value in spark_jars.settings(needs, conf.get(spark_jars.EXTENSIONS, "")).items():
+        conf.set(key, value)
     if conf.get("spark.master", "local").startswith("local"):
         # Otherwise Spark would take whatever `python3` is first on the path, without our packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -41,3 +50,16 @@ def session(name: str, log_level: str) -> Iterator[SparkSession]:
         # When its process is gone already, the error that told so is the one to hear.
         with suppress(Py4JError, OSError):
             spark.stop()
+
+
+def _presence(name: str) -> Presence:
+    """Look for a class where Spark will; to load it also shows whether it was built for this Spark."""
+    jvm = SparkContext._jvm
+    assert jvm is not None
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        jvm.java.lang.Class.forName(name, True, loader).getDeclaredConstructors()
+    except Py4JJavaError as error:
+        missing = error.java_exception.getClass().getSimpleName() == "ClassNotFoundException"
+        return Presence.MISSING if missing else Presence.MISFIT
+    return Presence.FITS

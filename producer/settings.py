@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
+from pydantic import SecretStr
 
+from schemas import jdbc
 from schemas.documents import read_document
 from schemas.job import Job
 from schemas.paths import locate
@@ -37,6 +40,7 @@ class JobFile:
     job: Job
     folder: Path
     response_format: Mapping[str, Any] | None = None
+    password: SecretStr | None = None
 
     def locate(self, path: str) -> str:
         """Resolve a path of the job file."""
@@ -57,16 +61,25 @@ def read_settings(environ: Mapping[str, str]) -> ProducerSettings:
     return ProducerSettings(*groups)  # type: ignore[arg-type]
 
 
-def read_job(path: Path) -> JobFile:
-    """Read a job file and the JSON schema it names; raises `SettingsError` with all problems and their places."""
+def read_job(
+    path: Path, environ: Mapping[str, str] = MappingProxyType({}), refused: Callable[[Job], list[str]] = lambda _: []
+) -> JobFile:
+    """Read a job file, and the JSON schema and the password it names the places of.
+
+    `refused` tells what else speaks against the job. Raises `SettingsError` with all problems and their places.
+    """
     job = read_document(path, Job, yaml.safe_load)
     folder = path.absolute().parent
-    return JobFile(job, folder, _response_format(path, folder, job.output.json_schema))
+    response_format, unreadable = _response_format(folder, job.output.json_schema)
+    password, unset = jdbc.password(job.source, environ)
+    if problems := [*refused(job), *unreadable, *unset]:
+        raise SettingsError(str(path), problems)
+    return JobFile(job, folder, response_format, password)
 
 
-def _response_format(job_file: Path, folder: Path, schema: Path | None) -> Mapping[str, Any] | None:
+def _response_format(folder: Path, schema: Path | None) -> tuple[Mapping[str, Any] | None, list[str]]:
     if schema is None:
-        return None
+        return None, []
     try:
         content = json.loads((folder / schema).read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -75,9 +88,9 @@ def _response_format(job_file: Path, folder: Path, schema: Path | None) -> Mappi
         problem = f"{schema} is not JSON in UTF-8"
     else:
         if isinstance(content, dict):
-            return {"type": "json_schema", "json_schema": _named(schema, content)}
+            return {"type": "json_schema", "json_schema": _named(schema, content)}, []
         problem = f"{schema} must hold a JSON object"
-    raise SettingsError(str(job_file), [f"output.json_schema: {problem}"])
+    return None, [f"output.json_schema: {problem}"]
 
 
 def _named(path: Path, schema: Mapping[str, Any]) -> Mapping[str, Any]:

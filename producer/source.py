@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StringType, StructField, StructType
 
-from producer import csvfiles
+from producer import csvfiles, jdbc
 from producer.columns import CORRUPT, PREFIX, PROMPT_CHARS, column
 from producer.errors import WrongJobError
 from producer.explain import first_line, fitting, spark_errors
@@ -59,8 +59,12 @@ def read(spark: SparkSession, file: JobFile, limit: int | None) -> Table:
 
 def _opened(spark: SparkSession, file: JobFile) -> Table:
     source = file.job.source
-    if source.format == "table":
-        return Table(spark.table(source.table or ""))
+    if source.query:
+        return Table(spark.sql(sources.selection(source.query)))
+    if source.format in {"table", "iceberg"}:
+        return Table(spark.read.options(**sources.given_options(source)).table(source.table or ""))
+    if source.format == "jdbc":
+        return Table(jdbc.read(spark, file))
     path = file.locate(source.path or "")
     if source.encoding:
         # Spark 4 reads seven encodings unless it is told that Java's others are meant.
@@ -69,7 +73,7 @@ def _opened(spark: SparkSession, file: JobFile) -> Table:
         return _csv(spark, source, path)
     if source.format in {"json", "jsonl"}:
         return _json(spark, source, path)
-    return Table(spark.read.options(**sources.given_options(source)).parquet(path))
+    return Table(spark.read.format(source.format).options(**sources.given_options(source)).load(path))
 
 
 def _csv(spark: SparkSession, source: Source, path: str) -> Table:
@@ -97,9 +101,9 @@ def _kept(table: Table, where: str | None) -> Table:
 def _problem(file: JobFile, error: PySparkException) -> str:
     source = file.job.source
     match error.getCondition():
-        case "PATH_NOT_FOUND":
+        case "PATH_NOT_FOUND" | "DELTA_TABLE_NOT_FOUND" | "DELTA_PATH_DOES_NOT_EXIST":
             return f"job file: source.path: {file.locate(source.path or '')} does not exist"
-        case "TABLE_OR_VIEW_NOT_FOUND":
+        case "TABLE_OR_VIEW_NOT_FOUND" if not source.query:
             return f"job file: source.table: {source.table} does not exist"
         case "UNABLE_TO_INFER_SCHEMA":
             return f"job file: source.path: {file.locate(source.path or '')} holds no {source.format} file"

@@ -41,6 +41,7 @@ class Source(_Part):
     format: Literal["parquet", "csv", "json", "jsonl", "delta", "iceberg", "jdbc", "table"]
     path: Text | None = None
     table: Text | None = None
+    query: Text | None = Field(None, description="of format table: SQL over the tables that Spark knows")
     where: Text | None = Field(None, description="SQL condition over the source columns")
     encoding: str | None = Field(None, description="of csv and jsonl files; UTF-8 if absent")
     options: dict[str, str | int | float | bool] = Field(default_factory=dict)
@@ -50,8 +51,10 @@ class Source(_Part):
         by_path = self.format in {"parquet", "csv", "json", "jsonl", "delta"}
         if by_path and not self.path:
             raise ValueError(f"format {self.format} needs a path")
-        if self.format in {"iceberg", "table"} and not self.table:
-            raise ValueError(f"format {self.format} needs a table")
+        if self.format == "table" and bool(self.table) == bool(self.query):
+            raise ValueError("format table needs a table or a query, one of the two")
+        if self.format == "iceberg" and not self.table:
+            raise ValueError("format iceberg needs a table")
         return self
 
 
@@ -134,6 +137,10 @@ class Target(_Part):
     path: Text | None = None
     table: Text | None = None
     partition_by: list[Text] = Field(default_factory=list)
+    beside: Text | None = Field(
+        None,
+        description="path that the folders <beside>_requests and <beside>_rejects are named after; path if absent",
+    )
 
     @model_validator(mode="after")
     def _is_named(self) -> Target:
@@ -142,6 +149,11 @@ class Target(_Part):
         if self.format != "iceberg" and not self.path:
             raise ValueError(f"format {self.format} needs a path")
         return self
+
+    @property
+    def base(self) -> str:
+        """The path that what stands beside the table is named after."""
+        return self.beside or self.path or self.table or ""
 
 
 class Job(_Part):

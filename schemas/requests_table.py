@@ -18,7 +18,7 @@ _COMPLETE = "_SUCCESS"
 
 
 def address(target: str) -> str:
-    """Name the folder of the table that belongs to a target."""
+    """Name the folder of the table that belongs to a target, given the path that it is named after."""
     return f"{target.rstrip('/')}_requests"
 
 

@@ -146,6 +146,23 @@ def variables(*groups: type[Settings]) -> dict[str, tuple[type[Settings], str]]:
     return {_alias(group, name): (group, name) for group in groups for name in group.model_fields}
 
 
+def secret(name: str, environ: Mapping[str, str]) -> SecretStr:
+    """Read one secret whose variable a file names, or the file that `name` with `_FILE` appended gives.
+
+    Raises `SettingsError` if there is none.
+    """
+    values = {name: environ[name]} if environ.get(name) else {}
+    problems: list[str] = []
+    if path := environ.get(name + _FILE, ""):
+        _read_secret(name, path, values, problems)
+    _check_secret(name, values, problems)
+    if not (problems or values.get(name)):
+        problems = [f"{name} (or {name}{_FILE}) is not set"]
+    if problems:
+        raise SettingsError("settings", problems)
+    return SecretStr(values[name])
+
+
 def _values(group: type[Settings], environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     values: dict[str, str] = {}
     problems: list[str] = []

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
+from schemas import jdbc
 from schemas.job import Source
 
 CORRUPT_COLUMN = "_corrupt_record"
@@ -18,7 +19,8 @@ _BOM = "\ufeff"
 # Spark's names of types whose text form is one and the same everywhere.
 _EXACT_IDS = re.compile(r"string|tinyint|smallint|int|bigint|(?:char|varchar)\(\d+\)|decimal\(\d+,0\)")
 _TEXT_FILES = frozenset({"csv", "json", "jsonl"})
-_BY_NAME = frozenset({"table", "iceberg"})
+_BY_PATH = frozenset({"parquet", "csv", "json", "jsonl", "delta"})
+_READ_BY = {"jdbc": "options.dbtable or options.query"}
 # Options that exact text rests on: every column as text, no row dropped or nulled in silence.
 _SETTLED = {
     "csv": """charset columnnameofcorruptrecord columnpruning encoding enforceschema header inferschema linesep mode
@@ -31,10 +33,20 @@ _SETTLED["jsonl"] = _SETTLED["json"]
 
 def problems(source: Source) -> Iterator[str]:
     """Name every field of a source that says something its format cannot honour, with its path in the job file."""
-    if source.format in _BY_NAME and source.path:
-        yield f"source.path: a {source.format} is read by its name; leave it out"
-    if source.format not in _BY_NAME and source.table:
-        yield f"source.table: {source.format} is read by its path; leave it out"
+    by_path = source.format in _BY_PATH
+    by = _READ_BY.get(source.format, "its path" if by_path else "its name")
+    strangers = {
+        "path": source.path and not by_path,
+        "table": source.table and (by_path or source.format == "jdbc"),
+        "query": source.query and source.format != "table",
+    }
+    yield from (
+        f"source.{name}: {source.format} is read by {by}; leave it out" for name, odd in strangers.items() if odd
+    )
+    if source.format == "jdbc":
+        yield from jdbc.problems(source)
+    if source.query and source.options:
+        yield "source.options: say nothing to a query; leave them out"
     if source.encoding and source.format not in _TEXT_FILES:
         yield f"source.encoding: {source.format} needs none; leave it out"
     for option in source.options:
@@ -83,6 +95,11 @@ def json_options(source: Source) -> dict[str, str]:
 def given_options(source: Source) -> dict[str, str]:
     """The job file's own options, as the text that Spark takes."""
     return {name: str(v).lower() if isinstance(v, bool) else str(v) for name, v in source.options.items()}
+
+
+def selection(query: str) -> str:
+    """Wrap a job file's query, so that it can read and nothing else: a command is no part of a SELECT."""
+    return "\n".join(("SELECT * FROM (", query.rstrip().rstrip(";"), ")"))
 
 
 def header_name(name: str, encoding: str | None) -> str:

@@ -7,11 +7,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from backfill.session import DELTA_PACKAGE
+from schemas import spark_jars
+from schemas.jdbc import POSTGRES
+from schemas.spark_jars import DELTA, ICEBERG, minor
 
 CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -22,12 +25,18 @@ CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # The log of a small table needs no 50 tasks.
-    "spark.databricks.delta.snapshotPartitions": "1",
-}
+# Iceberg has no jar for the newest Spark: its tests run in an environment of their own (`make test-iceberg`).
+WITH_ICEBERG = minor(pyspark.__version__) in ICEBERG.sparks
+NEEDS = (DELTA, ICEBERG) if WITH_ICEBERG else (DELTA,)
+PACKAGES = (*(need.coordinates(pyspark.__version__) or "" for need in NEEDS), POSTGRES.package or "")
+JARS_CONF = (
+    spark_jars.settings(NEEDS, "")
+    | spark_jars.defaults(NEEDS)
+    | {
+        # The log of a small table needs no 50 tasks.
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }
+)
 
 
 def open_session(packages: Sequence[str], folder: Path) -> SparkSession:
@@ -37,7 +46,13 @@ def open_session(packages: Sequence[str], folder: Path) -> SparkSession:
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     conf = CONF | {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "scratch")}
-    conf |= DELTA if any("delta" in package for package in packages) else {}
+    conf |= JARS_CONF if packages else {}
+    if packages and WITH_ICEBERG:
+        conf |= {
+            "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.lake.type": "hadoop",
+            "spark.sql.catalog.lake.warehouse": str(folder / "lake"),
+        }
     builder = SparkSession.builder.master("local[2]").appName("headrace-tests")
     if packages:
         builder = builder.config("spark.jars.packages", ",".join(packages))
@@ -55,8 +70,8 @@ def open_session(packages: Sequence[str], folder: Path) -> SparkSession:
 
 @pytest.fixture(scope="session")
 def spark_packages() -> tuple[str, ...]:
-    """Maven packages of the session: those of SPARK_TEST_PACKAGES, comma by comma; Delta's if it is not set."""
-    return tuple(filter(None, os.environ.get("SPARK_TEST_PACKAGES", DELTA_PACKAGE).split(",")))
+    """Maven packages of the session: those of SPARK_TEST_PACKAGES, comma by comma; all of ours if it is not set."""
+    return tuple(filter(None, os.environ.get("SPARK_TEST_PACKAGES", ",".join(PACKAGES)).split(",")))
 
 
 @pytest.fixture(scope="session")
@@ -71,5 +86,5 @@ def spark(spark_packages: tuple[str, ...], tmp_path_factory: pytest.TempPathFact
 def delta_spark(spark: SparkSession) -> SparkSession:
     """The session for tests of Delta tables: they fail, and are not skipped, where Delta's jars cannot be had."""
     if "DeltaSparkSessionExtension" not in (spark.conf.get("spark.sql.extensions", "") or ""):
-        pytest.fail(f"{DELTA_PACKAGE} could not be resolved: is a Maven repository within reach?")
+        pytest.fail(f"{PACKAGES} could not be resolved: is a Maven repository within reach?")
     return spark

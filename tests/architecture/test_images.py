@@ -8,10 +8,11 @@ from fnmatch import fnmatch
 from pathlib import PurePosixPath
 from typing import Any
 
+import pyspark
 import pytest
 
-from backfill.session import DELTA_PACKAGE
 from deploy.local import jars
+from schemas.spark_jars import DELTA
 from tests.architecture.compose_file import ROOT, dockerfile, parse_dockerfile, services
 
 OURS = ("worker", "spark", "kafka")
@@ -146,7 +147,7 @@ def test_build_tools_are_those_of_the_project() -> None:
 def test_the_delta_jars_are_those_that_the_backfill_names() -> None:
     """Coordinates in the error message and jars in the image are of one version."""
     locked = {jar.coordinates for jar in jars.parse_lock((FOLDER / "delta-jars.sha256").read_text())}
-    assert tuple(DELTA_PACKAGE.split(":")) in locked
+    assert tuple((DELTA.coordinates(pyspark.__version__) or "").split(":")) in locked
 
 
 def test_continued_lines_are_read_as_one_instruction() -> None:

@@ -13,13 +13,14 @@ from typing import Any
 
 import psycopg
 import pyarrow as pa
+import pyspark
 import pytest
 import yaml
 from pyarrow import parquet
 from pydantic import SecretStr
 
-from backfill.session import DELTA_PACKAGE
 from backfill.source import database_session
+from schemas.spark_jars import DELTA
 from tests.services import PostgresService
 from tests.spark.backfilling import JOB, migrated
 
@@ -117,12 +118,13 @@ def test_what_is_wrong_is_told_in_one_line_with_its_code(folder: Path, url: str)
 
     write(folder, target={"format": "delta", "path": "labelled"})
     line, said = run(folder, url)
-    assert (line["exit"], f"--packages {DELTA_PACKAGE}" in line["error"]) == (2, True)
+    package = DELTA.coordinates(pyspark.__version__)
+    assert (line["exit"], f"--packages {package}" in line["error"]) == (2, True)
     assert [text for text in said.splitlines() if text.startswith("backfill: ")] == [f"backfill: {line['error']}"]
 
-    write(folder, target={"format": "iceberg", "table": "t"})
+    write(folder, target={"format": "parquet", "path": "data/x"})
     line, said = run(folder, url)
-    assert (line["exit"], "target.format" in line["error"]) == (2, True)
+    assert (line["exit"], "target.path" in line["error"]) == (2, True)
     assert "Traceback" not in said
 
 

@@ -34,14 +34,13 @@ def read(folder: Path, changes: dict[str, Any] | None = None) -> JobFile:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"target": {"format": "iceberg", "table": "lake.labelled"}}, "target.format"),
+        ({"target": {"format": "iceberg", "table": "lake.labelled", "beside": "labelled"}}, "target.format"),
         ({"target": {"format": "parquet", "path": "labelled", "table": "lake.labelled"}}, "target.table"),
         ({"target": {"format": "delta", "path": "labelled", "partition_by": ["day", "DAY"]}}, "target.partition_by"),
         ({"target": {"format": "parquet", "path": "data"}}, "target.path"),
         ({"target": {"format": "parquet", "path": "data/reviews/labelled"}}, "target.path"),
         ({"target": {"format": "parquet", "path": "./data/x/../reviews/"}}, "target.path"),
-        ({"source": {"format": "iceberg", "table": "lake.reviews"}}, "source.format"),
-        ({"source": {"format": "jdbc", "options": {"url": "x"}}}, "source.format"),
+        ({"source": {"format": "jdbc", "options": {"url": "x", "dbtable": "t"}}}, "source.options.url"),
         (
             {"source": {"format": "csv", "path": "a.csv", "options": {"inferSchema": True}}},
             "source.options.inferSchema",
@@ -58,7 +57,7 @@ def test_a_field_that_cannot_be_honoured_is_named(tmp_path: Path, changes: dict[
 
 def test_all_problems_are_said_at_once(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[]")
-    changes = {"target": {"format": "iceberg", "table": "t"}, "output": {"json_schema": "list.json"}}
+    changes = {"target": {"format": "parquet", "path": "data"}, "output": {"json_schema": "list.json"}}
 
     with pytest.raises(SettingsError) as caught:
         read(tmp_path, changes)

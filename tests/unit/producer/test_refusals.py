@@ -50,12 +50,12 @@ def test_all_that_is_carried_out_passes() -> None:
 @pytest.mark.parametrize(
     ("changes", "place"),
     [
-        ({"source": {"format": "jdbc"}}, "source.format: jdbc"),
-        ({"source": {"format": "delta", "path": "x"}}, "source.format: delta"),
-        ({"source": {"format": "iceberg", "table": "x"}}, "source.format: iceberg"),
+        (
+            {"source": {"format": "jdbc", "options": {"url": "jdbc:x:y"}}},
+            "source.options: jdbc needs dbtable or query",
+        ),
         ({"source": {"format": "parquet", "path": "x", "encoding": "GBK"}}, "source.encoding"),
         ({"source": {"format": "csv", "path": "x", "options": {"inferSchema": True}}}, "source.options.inferSchema"),
-        ({"target": {"format": "iceberg", "table": "x"}}, "target.format: iceberg"),
         ({"lane": "batch"}, "lane: batch"),
         ({"lane": "auto", "deadline": "12h"}, "lane: auto"),
         ({"mode": "direct", "topic": "headrace.prompts.x"}, "topic: says nothing in mode direct"),

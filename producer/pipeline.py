@@ -113,7 +113,9 @@ def _send(judged: Judged, run: Run, looks_up: bool) -> None:
         lookup = run.ledger.finished if looks_up else None
         try:
             with spark_errors():
-                writer.publish(rows, writer.Publication(run.settings.kafka, topic, tally, lookup))
+                writer.publish(
+                    rows, writer.Publication(run.settings.kafka, topic, tally, lookup, run.settings.tracing)
+                )
         finally:
             delivered = writer.read_tally(tally)
             run.counts = Counts(published=delivered.acked, skipped=delivered.skipped)

@@ -17,7 +17,15 @@ from schemas import jdbc
 from schemas.documents import read_document
 from schemas.job import Job
 from schemas.paths import locate
-from schemas.settings import DatabaseSettings, KafkaSettings, LogSettings, Settings, SettingsError, TopicSettings
+from schemas.settings import (
+    DatabaseSettings,
+    KafkaSettings,
+    LogSettings,
+    Settings,
+    SettingsError,
+    TopicSettings,
+    TracingSettings,
+)
 
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST_NAME = 64
@@ -31,6 +39,7 @@ class ProducerSettings:
     topics: TopicSettings
     database: DatabaseSettings
     log: LogSettings
+    tracing: TracingSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,7 @@ def read_settings(environ: Mapping[str, str]) -> ProducerSettings:
     """Read all groups; raises `SettingsError` with the problems of all of them at once."""
     groups: list[Settings] = []
     problems: list[str] = []
-    for group in (KafkaSettings, TopicSettings, DatabaseSettings, LogSettings):
+    for group in (KafkaSettings, TopicSettings, DatabaseSettings, LogSettings, TracingSettings):
         try:
             groups.append(group.read(environ))
         except SettingsError as error:

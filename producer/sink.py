@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
@@ -21,16 +21,21 @@ _QUEUE_KIB = 65_536
 _MESSAGES_BETWEEN_POLLS = 1_000
 
 
+# The headers of the message with this key; none for one that is not traced.
+Headers = Callable[[bytes], list[tuple[str, str | bytes | None]] | None]
+
+
 class Delivery:
     """One producer of one task: hands messages over, waits when its queue is full, counts every report."""
 
-    def __init__(self, settings: KafkaSettings, topic: str) -> None:
-        """Connect; raises `DeliveryError` when no broker answers within 15 seconds."""
+    def __init__(self, settings: KafkaSettings, topic: str, traced: Headers | None = None) -> None:
+        """Connect; `traced` gives a message headers. Raises `DeliveryError` when no broker answers in 15 s."""
         self.acked = 0
         self.bytes = 0
         self._sent = 0
         self._failed: KafkaError | None = None
         self._topic = topic
+        self._traced = traced
         self._producer = _producer(settings)
         try:
             self._producer.list_topics(topic, timeout=_PROBE_SECONDS)
@@ -58,7 +63,7 @@ class Delivery:
     def _queue(self, key: bytes, value: bytes) -> None:
         while True:
             try:
-                self._producer.produce(self._topic, value, key, on_delivery=self._report)
+                self._produce(key, value)
             except BufferError:
                 self._poll(1)
             except KafkaException as error:
@@ -66,6 +71,13 @@ class Delivery:
             else:
                 self._sent += 1
                 return
+
+    def _produce(self, key: bytes, value: bytes) -> None:
+        headers = self._traced(key) if self._traced else None
+        if headers:
+            self._producer.produce(self._topic, value, key, on_delivery=self._report, headers=headers)
+        else:
+            self._producer.produce(self._topic, value, key, on_delivery=self._report)
 
     def _report(self, error: KafkaError | None, _: object) -> None:
         if error is None:

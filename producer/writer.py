@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from producer.columns import FINGERPRINT, ID, VALUE, column
 from producer.lookup import Finished, unfinished
 from producer.sink import Delivery
-from schemas.settings import KafkaSettings
+from producer.spans import tracing
+from schemas.settings import KafkaSettings, TracingSettings
 
 _FORMAT = "headrace_prompts"
 
@@ -32,6 +33,7 @@ class Publication:
     topic: str
     tally: Path
     finished: Callable[[], AbstractContextManager[Finished]] | None = None
+    tracing: TracingSettings = field(default_factory=TracingSettings)
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,12 @@ class PromptsWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[RecordBatch]) -> Delivered:
         """Publish the batches of one task; raises `DeliveryError`."""
-        lookup = self._publication.finished
-        delivery = Delivery(self._publication.kafka, self._publication.topic)
-        rows = skipped = 0
-        with lookup() if lookup else nullcontext() as finished:
-            for batch in iterator:
-                wanted = unfinished(batch, finished) if finished else batch
-                rows, skipped = rows + batch.num_rows, skipped + batch.num_rows - wanted.num_rows
-                delivery.send(wanted.column(ID).to_pylist(), wanted.column(VALUE).to_pylist())
-        delivery.finish()
+        told = self._publication
+        with tracing(told.tracing, told.topic) as traced:
+            delivery = Delivery(told.kafka, told.topic, traced)
+            with told.finished() if told.finished else nullcontext() as finished:
+                rows, skipped = _sent(iterator, finished, delivery)
+            delivery.finish()
         return Delivered(rows, skipped, delivery.acked, delivery.bytes)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -99,6 +98,15 @@ def _data_source(publication: Publication) -> type[DataSource]:
             return PromptsWriter(publication)
 
     return Prompts
+
+
+def _sent(iterator: Iterator[RecordBatch], finished: Finished | None, delivery: Delivery) -> tuple[int, int]:
+    rows = skipped = 0
+    for batch in iterator:
+        wanted = unfinished(batch, finished) if finished else batch
+        rows, skipped = rows + batch.num_rows, skipped + batch.num_rows - wanted.num_rows
+        delivery.send(wanted.column(ID).to_pylist(), wanted.column(VALUE).to_pylist())
+    return rows, skipped
 
 
 def _write_tally(path: Path, messages: Sequence[WriterCommitMessage | None]) -> None:

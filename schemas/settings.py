@@ -141,6 +141,19 @@ class LogSettings(Settings):
     format: Literal["json", "text"] = Field("json", alias="LOG_FORMAT")
 
 
+class TracingSettings(Settings):
+    """Where traces go; without an address none are made. OpenTelemetry's own variables settle the rest."""
+
+    endpoint: str | None = Field(None, alias="OTEL_EXPORTER_OTLP_ENDPOINT")
+
+    @field_validator("endpoint")
+    @classmethod
+    def _is_http(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must begin with http:// or https://: traces are sent by OTLP over HTTP")
+        return value
+
+
 def variables(*groups: type[Settings]) -> dict[str, tuple[type[Settings], str]]:
     """Name every variable of these groups, with the group and field that it settles."""
     return {_alias(group, name): (group, name) for group in groups for name in group.model_fields}

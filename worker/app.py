@@ -21,6 +21,7 @@ from worker.serving import Serving
 from worker.settings import WorkerSettings
 from worker.startup import wait_for_database, wait_for_kafka
 from worker.store import PostgresStore
+from worker.traces import exporting
 from worker.vitals import Vitals
 from worker.watch import KafkaWatch
 
@@ -47,7 +48,8 @@ class App:
         self._letters = KafkaDeadLetters(
             kafka.producer(settings.kafka), settings.topics.dead_letters, fleet.group, name
         )
-        around = Surroundings(self._source, self._letters, self._store, self._upstreams, self._metrics)
+        self._spans = exporting(settings.tracing, name)
+        around = Surroundings(self._source, self._letters, self._store, self._upstreams, self._metrics, self._spans)
         self._engine = Engine(settings, name, around)
         self._vitals = Vitals(self._source, self._upstreams)
         self._stop = asyncio.Event()
@@ -71,6 +73,8 @@ class App:
             watching.cancel()
             self._letters.close()
             await self._serving.close()
+            if self._spans:
+                await asyncio.to_thread(self._spans.close)
             await self._store.close()
             health.stop()
 

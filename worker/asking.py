@@ -20,11 +20,10 @@ from worker.door import Door
 from worker.errors import WithdrawnError, WrongSettingsError
 from worker.interrupting import Interruptions
 from worker.judge import Judge
-from worker.ports import Request, Telemetry, Work
+from worker.ports import Recorder, Request, Telemetry, Work
 from worker.retries import Retries
 from worker.talk import Talk
 from worker.upstreams import Admission, Upstream, Upstreams
-from worker.writer import Writer
 
 # For a row's first failure, the endpoint counts as answering when anybody has had an answer this lately.
 _ANSWERS_LATELY_SECONDS = 30.0
@@ -41,7 +40,7 @@ class Asker:
     def __init__(
         self,
         upstreams: Upstreams,
-        writer: Writer,
+        writer: Recorder,
         telemetry: Telemetry,
         *,
         wall: Callable[[], float],

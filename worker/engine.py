@@ -27,6 +27,7 @@ from worker.ports import DeadLetters, Source, Store, Telemetry
 from worker.purses import Purses
 from worker.quotas import Quotas
 from worker.settings import WorkerSettings
+from worker.traces import Spans, Traces
 from worker.upstreams import Upstreams
 from worker.writer import Writer
 
@@ -53,6 +54,7 @@ class Surroundings:
     store: Database
     upstreams: Upstreams
     telemetry: Telemetry
+    spans: Spans | None = None
 
 
 class Engine:
@@ -123,7 +125,8 @@ class Engine:
 
     def _parts(self, outage: float) -> Parts:
         around = self._around
-        asker = Asker(around.upstreams, self._writer, around.telemetry, wall=time.time, jitter=_jitter, outage=outage)
+        recorder = Traces(self._writer, self._leases.find, around.spans) if around.spans else self._writer
+        asker = Asker(around.upstreams, recorder, around.telemetry, wall=time.time, jitter=_jitter, outage=outage)
         asker.door.purses = self._purses
         claiming = Claiming(around.store, self._leases, _jitter)
         return Parts(
@@ -133,7 +136,7 @@ class Engine:
             dead_letters=around.letters,
             upstreams=around.upstreams,
             asker=asker,
-            writer=self._writer,
+            writer=recorder,
             leases=self._leases,
             telemetry=around.telemetry,
             jitter=_jitter,

@@ -9,9 +9,8 @@ from worker.asking import Asker
 from worker.claiming import Claiming
 from worker.foreman import Foreman
 from worker.leases import Leases
-from worker.ports import DeadLetters, Source, Telemetry
+from worker.ports import DeadLetters, Recorder, Source, Telemetry
 from worker.upstreams import Upstreams
-from worker.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Parts:
     dead_letters: DeadLetters
     upstreams: Upstreams
     asker: Asker
-    writer: Writer
+    writer: Recorder
     leases: Leases
     foreman: Foreman
     telemetry: Telemetry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -173,6 +174,16 @@ class Store(Protocol):
 
     async def release(self, works: Sequence[Work]) -> None:
         """Give claims back whose call is not running, so that the next owner need not wait for the lease."""
+
+
+class Recorder(Protocol):
+    """Who makes calls and ends durable; the futures end when they are."""
+
+    def note(self, attempt: AttemptRow) -> asyncio.Future[bool]:
+        """Keep a ledger line."""
+
+    def write(self, row: FinishedRow, attempt: AttemptRow | None) -> asyncio.Future[bool]:
+        """Keep an end with the ledger line of its last call; False when another owner holds the claim by then."""
 
 
 class Endpoint(Protocol):

@@ -20,6 +20,7 @@ from schemas.settings import (
     LogSettings,
     SettingsError,
     TopicSettings,
+    TracingSettings,
 )
 from worker.keys import Key
 
@@ -66,6 +67,7 @@ class WorkerSettings:
         self.topics = _read(TopicSettings.read, environ, problems)
         self.database = _read(DatabaseSettings.read, environ, problems)
         self.log = _read(LogSettings.read, environ, problems)
+        self.tracing = _read(TracingSettings.read, environ, problems)
         if problems:
             raise SettingsError("settings", problems)
         # Behind a function, so that nothing shows what it holds.

@@ -14,11 +14,12 @@ from schemas.settings import (
     LogSettings,
     Settings,
     TopicSettings,
+    TracingSettings,
     variables,
 )
 from worker.settings import FleetSettings, WorkerSettings
 
-GROUPS = (KafkaSettings, TopicSettings, GroupSettings, DatabaseSettings, LogSettings, FleetSettings)
+GROUPS = (KafkaSettings, TopicSettings, GroupSettings, DatabaseSettings, LogSettings, TracingSettings, FleetSettings)
 EXAMPLE = Path(__file__).resolve().parents[2] / ".env.example"
 
 

@@ -44,6 +44,7 @@ async def ask_all(asker: Asker, ids: Sequence[str], at_once: int = 10_000) -> li
             asker.expect(works[nth])
             return (await asker.ask(works[nth]))[0]
 
+    assert isinstance(asker._writer, Writer)
     writing = asyncio.create_task(asker._writer.run())
     try:
         return await asyncio.gather(*(ask(nth) for nth in range(len(works))))

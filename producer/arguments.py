@@ -14,7 +14,7 @@ _EPILOG = """\
 Example: spark-submit producer/job.py --job reviews.yaml --dry-run
 Settings come from the environment (KAFKA_BOOTSTRAP_SERVERS, DATABASE_URL, ...); see .env.example.
 A relative path in the job file is local and starts at the folder of the job file.
-Without --dry-run every row is published at once: canary rows are not carried out yet.
+First some rows (canary.rows, 200) go through the whole chain: a worker must be running, or pass --no-canary.
 Exit codes: 0 done, 1 the run failed, 2 wrong job file or settings, 3 stopped, 4 a service cannot be reached.
 The last line on standard output is one JSON object with the counts of the run."""
 
@@ -49,7 +49,9 @@ def parse(argv: Sequence[str]) -> Arguments:
     parser.add_argument(
         "--dry-run", action="store_true", help="count, and show three prompts; write and publish nothing"
     )
-    parser.add_argument("--no-canary", action="store_true", help="publish all rows at once")
+    parser.add_argument(
+        "--no-canary", action="store_true", help="publish all rows at once, whether or not a worker is running"
+    )
     parser.add_argument("--retry-failed", action="store_true", help="publish rows again whose result is failed")
     return Arguments(**vars(parser.parse_args(argv)))
 

@@ -16,7 +16,10 @@ from producer.verdicts import Reject
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Rows of one run. `published` means acknowledged by the broker; a dry run has none."""
+    """Rows of one run. `published` means acknowledged by the broker; a dry run has none.
+
+    `held_back`: rows to be asked that a canary has kept from being published.
+    """
 
     read: int = 0
     published: int = 0
@@ -25,15 +28,16 @@ class Counts:
     skipped: int = 0
     truncated: int = 0
     rejected_by_reason: Mapping[str, int] = field(default_factory=dict)
+    held_back: int = 0
 
     def imbalance(self) -> str | None:
-        """Say how the sum fails, or None: each row read is published, rejected, deduplicated or skipped."""
-        told = self.published + self.rejected + self.deduplicated + self.skipped
+        """Say how the sum fails, or None: each row is published, rejected, deduplicated, skipped or held back."""
+        told = self.published + self.rejected + self.deduplicated + self.skipped + self.held_back
         if told == self.read:
             return None
         return (
             f"{self.read} rows were read, but {self.published} published + {self.rejected} rejected + "
-            f"{self.deduplicated} deduplicated + {self.skipped} skipped = {told}"
+            f"{self.deduplicated} deduplicated + {self.skipped} skipped + {self.held_back} held back = {told}"
         )
 
 

@@ -12,7 +12,6 @@ from pyspark.sql import functions as fn
 
 from producer import columns as names
 from producer.columns import column
-from producer.counts import publishable
 from schemas import requests_table as table
 
 _LED_BEFORE = f"{names.PREFIX}led_before"
@@ -20,11 +19,10 @@ _FOLLOWER = f"{names.PREFIX}follower"
 _HASH = f"{names.PREFIX}hash"
 
 
-def asks(judged: DataFrame) -> DataFrame:
-    """Say of each id that passes which request it asks: the only columns that are ever shuffled."""
-    return publishable(judged).select(
-        column(names.ID).alias(table.ID), column(names.FINGERPRINT).alias(table.FINGERPRINT)
-    )
+def asks(passing: DataFrame) -> DataFrame:
+    """Say of each id that passes which request it asks by which route: the only columns that are ever shuffled."""
+    named = (column(names.ID).alias(table.ID), column(names.FINGERPRINT).alias(table.FINGERPRINT))
+    return passing.select(*named, column(names.ROUTE))
 
 
 def any_repeats(asks: DataFrame) -> bool:
@@ -38,7 +36,7 @@ def any_repeats(asks: DataFrame) -> bool:
 
 def all_lead(asks: DataFrame) -> DataFrame:
     """Let each id lead: no two ask the same."""
-    return asks.select(table.ID, table.FINGERPRINT, fn.lit(True).alias(table.ASKED))
+    return asks.withColumn(table.ASKED, fn.lit(True))
 
 
 def requests(asks: DataFrame, before: DataFrame | None) -> DataFrame:
@@ -48,7 +46,7 @@ def requests(asks: DataFrame, before: DataFrame | None) -> DataFrame:
         led = asks.join(_leads(before), table.FINGERPRINT, "left")
     preferred = fn.struct(~fn.col(table.ID).eqNullSafe(fn.col(_LED_BEFORE)), fn.col(table.ID).alias(table.ID))
     lead = fn.min(preferred).over(Window.partitionBy(table.FINGERPRINT))[table.ID]
-    return led.select(table.ID, table.FINGERPRINT, (lead == fn.col(table.ID)).alias(table.ASKED))
+    return led.select(*asks.columns, (lead == fn.col(table.ID)).alias(table.ASKED))
 
 
 def leads_and_followers(requests: DataFrame) -> tuple[int, int]:

@@ -32,6 +32,10 @@ class DeliveryError(ProducerError):
 
 
 class StoppedError(ProducerError):
-    """Somebody asked the run to end."""
+    """The run was ended on purpose: by somebody, or by its canary."""
 
     exit_code = ExitCode.STOPPED
+
+
+class CanaryError(StoppedError):
+    """The canary has shown that the rest had better not be published."""

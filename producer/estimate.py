@@ -31,6 +31,16 @@ class Range:
         high = None if self.high is None or other.high is None else self.high + other.high
         return Range(self.low + other.low, self.point + other.point, high)
 
+    def told(self, places: int) -> dict[str, float | None]:
+        """Write it for the last line, rounded."""
+        numbers = {"low": self.low, "point": self.point, "high": self.high}
+        return {name: None if number is None else round(number, places or None) for name, number in numbers.items()}
+
+    def text(self, places: int) -> str:
+        """Write it for people."""
+        high = "unknown" if self.high is None else f"{self.high:,.{places}f}"
+        return f"{self.point:,.{places}f} ({CONFIDENCE:.0%}: {self.low:,.{places}f} to {high})"
+
 
 @dataclass(frozen=True, slots=True)
 class Tier:
@@ -38,6 +48,37 @@ class Tier:
 
     left: int
     took: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the rows that are left will take; None is unknown. `basis` says what that rests on."""
+
+    rows: int
+    basis: str
+    usd: Range | None = None
+    tokens: Range | None = None
+    seconds: float | None = None
+
+    def text(self) -> str:
+        """Write it for people."""
+        if not self.rows:
+            return "Nothing is left to publish"
+        told = [f"{self.rows:,} rows are left, by {self.basis}"]
+        told += [f"cost in USD {self.usd.text(4)}"] if self.usd else ["cost unknown: no price"]
+        told += [f"tokens {self.tokens.text(0)}"] if self.tokens else []
+        told += [f"about {self.seconds:,.0f} s at the canary's pace"] if self.seconds else []
+        return "; ".join(told)
+
+    def told(self) -> dict[str, object]:
+        """Write it for the last line."""
+        return {
+            "rows": self.rows,
+            "usd": self.usd and self.usd.told(6),
+            "tokens": self.tokens and self.tokens.told(0),
+            "seconds": None if self.seconds is None else round(self.seconds),
+            "basis": self.basis,
+        }
 
 
 def total(tiers: Iterable[Tier]) -> Range | None:
@@ -55,7 +96,7 @@ def total(tiers: Iterable[Tier]) -> Range | None:
     spread = [_variance(tier.left, known) for tier, known in zip(wanted, samples, strict=True)]
     if not (whole := sum(spread)):
         return Range(point, point, point)
-    degrees = whole**2 / sum(one**2 / (len(known) - 1) for one, known in zip(spread, samples, strict=True))
+    degrees = 1 / sum((one / whole) ** 2 / (len(known) - 1) for one, known in zip(spread, samples, strict=True))
     off = student_t(degrees) * sqrt(whole)
     return Range(max(0.0, point - off), point, point + off)
 

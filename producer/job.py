@@ -27,6 +27,7 @@ from producer.refusals import problems
 from producer.run import Run
 from producer.session import session
 from producer.settings import read_job, read_settings
+from producer.voice import say
 from schemas import spark_jars
 from schemas.settings import SettingsError
 from schemas.statuses import ExitCode
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         # What interrupts Spark's own calls comes out as an error of theirs.
         _fail(outcome, outcome.stop or error)
-    _say(sys.stdout, last_line(outcome, time.monotonic() - started))
+    _say(last_line(outcome, time.monotonic() - started))
     return outcome.exit_code
 
 
@@ -66,6 +67,7 @@ def last_line(outcome: Outcome, seconds: float) -> str:
     run = outcome.run
     line: dict[str, Any] = {"job": run.file.job.job if run else None, "run": run.id if run else None}
     line |= asdict(run.counts if run else Counts())
+    line |= {"estimate": run.forecast.told()} if run and run.forecast else {}
     line |= {**(run.told if run else {}), **outcome.extra}
     line |= {"seconds": round(seconds, 1), "exit": int(outcome.exit_code)}
     if outcome.error is not None:
@@ -89,7 +91,7 @@ def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
 
 def _show(estimate: Estimate) -> dict[str, Any]:
     for sample in estimate.samples:
-        _say(sys.stdout, sample)
+        _say(sample)
     return {
         "dry_run": True,
         "would_publish": estimate.rows,
@@ -105,7 +107,7 @@ def _fail(outcome: Outcome, error: Exception) -> None:
     if os.environ.get("LOG_LEVEL") == "DEBUG":
         traceback.print_exception(error)
     for line in outcome.error.splitlines():
-        _say(sys.stderr, f"producer: {line}")
+        say(line)
 
 
 def _code(error: Exception) -> ExitCode:
@@ -114,9 +116,9 @@ def _code(error: Exception) -> ExitCode:
     return ExitCode.WRONG_SETTINGS if isinstance(error, SettingsError) else ExitCode.FAILED
 
 
-def _say(stream: Any, text: str) -> None:
-    stream.write(f"{text}\n")
-    stream.flush()
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def _stop(outcome: Outcome) -> NoReturn:

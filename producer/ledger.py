@@ -51,6 +51,17 @@ _STARTED = """
 INSERT INTO headrace.jobs (job, run, state, topic, priority, budget_usd, budget_tokens)
 VALUES (%(job)s, %(run)s, %(state)s, %(topic)s, %(priority)s, %(usd)s, %(tokens)s)
 """
+# Whoever has paused or cancelled the run meanwhile has the last word.
+_PROCEEDED = """
+UPDATE headrace.jobs SET state = %(running)s, updated_at = now()
+WHERE job = %(job)s AND run = %(run)s AND state = %(canary)s
+"""
+_IS_CANCELLED = "SELECT state = %(cancelled)s FROM headrace.jobs WHERE job = %(job)s AND run = %(run)s"
+_STOPPED = """
+UPDATE headrace.jobs SET state = %(cancelled)s, paused_for = NULL, finished_at = clock_timestamp(), updated_at = now()
+WHERE job = %(job)s AND run = %(run)s AND state = ANY (%(open)s)
+"""
+_OPEN = (JobState.CANARY, JobState.RUNNING, JobState.PAUSED)
 _COUNTED = """
 UPDATE headrace.jobs
 SET read = %s, rejected = %s, deduplicated = %s, skipped = %s, published = %s, updated_at = now()
@@ -94,16 +105,31 @@ class Ledger:
             row = connection.execute(_ANY_FINISHED, {"job": self.job, "statuses": self._statuses()}).fetchone()
             return bool(row and row[0])
 
-    def start(self, run: str, job: Job) -> None:
-        """Record a run that begins to publish: its topic, its priority, what it may spend."""
+    def start(self, run: str, job: Job, state: JobState = JobState.RUNNING) -> None:
+        """Record a run that begins to publish: its state, topic and priority, and what it may spend."""
         usd = None if job.budget.usd is None else Decimal(str(job.budget.usd))
-        values: dict[str, Any] = {"job": self.job, "run": run, "state": str(JobState.RUNNING)}
+        values: dict[str, Any] = {"job": self.job, "run": run, "state": str(state)}
         # A run without messages has no topic that could be parked.
         values["topic"] = job.prompts_topic if job.mode == "kafka" else None
         with connected(self.url) as connection:
             connection.execute(
                 _STARTED, {**values, "priority": job.priority, "usd": usd, "tokens": job.budget.tokens}
             )
+
+    def proceed(self, run: str) -> bool:
+        """Let a run go on after its canary; says whether it may, which a cancelled one may not."""
+        values = {"job": self.job, "run": run, "running": str(JobState.RUNNING), "canary": str(JobState.CANARY)}
+        with connected(self.url) as connection:
+            connection.execute(_PROCEEDED, values)
+            asked = {**values, "cancelled": str(JobState.CANCELLED)}
+            row = connection.execute(_IS_CANCELLED, asked).fetchone()
+            return not (row and row[0])
+
+    def stop(self, run: str) -> None:
+        """End a run: within seconds no worker begins another of its calls, and what is open ends as cancelled."""
+        values = {"job": self.job, "run": run, "cancelled": str(JobState.CANCELLED)}
+        with connected(self.url) as connection:
+            connection.execute(_STOPPED, {**values, "open": [str(state) for state in _OPEN]})
 
     def count(self, run: str, counts: Counts) -> None:
         """Record what the run counted."""

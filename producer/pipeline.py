@@ -2,43 +2,59 @@
 
 from __future__ import annotations
 
-import tempfile
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
-from producer import distinct, duplicates, rejects, request_table, sink, writer
-from producer.counts import Counts, counted, judged_counts
-from producer.errors import RunFailedError
+from producer import columns as names
+from producer import distinct, duplicates, preflight, rejects, request_table, sink
+from producer.choosing import Plan, choose
+from producer.counts import Counts, counted, judged_counts, publishable
+from producer.deliver import deliver
+from producer.errors import CanaryError, RunFailedError, StoppedError
 from producer.explain import spark_errors
+from producer.lookup import all_finished
 from producer.prompts import prepare
 from producer.request import Request
 from producer.run import Judged, Run
 from producer.source import read
+from producer.trial import Trial
+from producer.voice import say
+from producer.watch import Watch
+from producer.writer import Delivered
+from schemas.statuses import JobState
 
 _CHANGED = "the source may have changed while it was read: run again"
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What the services said before anything was read."""
+    """What the services said before anything was read, and when; `has_workers` too where none are needed."""
 
     topic_exists: bool
     any_finished: bool
+    has_workers: bool = True
+    at: float = 0.0
 
 
 def reach(run: Run) -> Reached:
-    """Ask Kafka for the topic and Postgres for finished rows, as far as the run needs them.
+    """Ask Kafka for the topic, and Postgres for its tables, finished rows and workers, as far as the run needs them.
 
-    Raises `UnreachableError` within half a minute, or `WrongJobError`.
+    Raises `UnreachableError` within half a minute, or `WrongJobError`. That no worker is running is said at once, and
+    ends the run only if there turns out to be something to publish.
     """
-    job = run.file.job
-    asks_kafka = job.mode == "kafka" and not run.arguments.dry_run
+    job, dry = run.file.job, run.arguments.dry_run
+    asks_kafka = job.mode == "kafka" and not dry
     exists = asks_kafka and sink.check_topic(run.settings.kafka, job.prompts_topic)
-    needs_ledger = job.incremental or not run.arguments.dry_run
-    return Reached(exists, any_finished=needs_ledger and run.ledger.has_finished())
+    watch = Watch(run.settings.database.url)
+    if job.incremental or not dry:
+        preflight.check_revision(watch.revision())
+    any_finished = (job.incremental or not dry) and run.ledger.has_finished()
+    has_workers = not run.has_canary or bool(preflight.look_for_workers(watch))
+    return Reached(exists, any_finished, has_workers, time.monotonic())
 
 
 def publish(spark: SparkSession, run: Run, reached: Reached) -> None:
@@ -47,14 +63,21 @@ def publish(spark: SparkSession, run: Run, reached: Reached) -> None:
     Raises a `ProducerError` that names the place and the next step.
     """
     job = run.file.job
+    looks_up = job.incremental and reached.any_finished
+    if not looks_up:
+        _need_workers(run, reached, lambda: _any_passes(spark, run))
     with judge(spark, run) as judged:
+        plan = choose(judged, run, looks_up) if run.has_canary else None
+        _need_workers(run, reached, lambda: bool(plan and plan.chosen))
         _keep_requests(spark, judged, run)
         if job.mode == "kafka" and not reached.topic_exists:
             sink.make_topic(run.settings.kafka, job.prompts_topic, run.settings.topics.partitions)
-        run.ledger.start(run.id, job)
-        carry_out = _answer if job.mode == "direct" else _send
+        run.ledger.start(run.id, job, JobState.CANARY if plan and plan.chosen else JobState.RUNNING)
         try:
-            carry_out(judged, run, looks_up=job.incremental and reached.any_finished)
+            if job.mode == "direct":
+                _answer(judged, run, looks_up)
+            else:
+                _send(judged, run, looks_up, plan, _try(judged, run, plan))
         finally:
             run.ledger.count(run.id, run.counts)
         _write_rejects(judged, run)
@@ -79,20 +102,66 @@ def judge(spark: SparkSession, run: Run) -> Judged:
         shared = prepare(replace(table, rows=duplicates.only(table.rows, job.id, repeated)), job, request)
         rows = duplicates.unsettled(alone).unionByName(duplicates.settled(shared, job.dedup))
     judged = Judged(rows, table, cached=(repeated, table.rows))
-    return _deduplicated(spark, judged, run) if job.dedup else judged
+    if job.dedup:
+        return _deduplicated(spark, judged, run)
+    return _keyed(judged) if run.has_canary else judged
+
+
+def _keyed(judged: Judged) -> Judged:
+    """Keep on disk who asks what, since it is needed more than once, and count all rows on the way."""
+    with spark_errors():
+        passing, seen = counted(judged.rows)
+        asks = distinct.asks(passing).persist(StorageLevel.DISK_ONLY)
+        return replace(judged, cached=(*judged.cached, asks), asks=asks, seen=seen, distinct=asks.count())
 
 
 def _deduplicated(spark: SparkSession, judged: Judged, run: Run) -> Judged:
-    """Let one row lead for each request; ids and fingerprints are kept on disk, since they are needed twice."""
+    """Let one row lead for each request."""
+    judged = _keyed(judged)
+    assert judged.asks is not None
     with spark_errors():
-        asks = distinct.asks(judged.rows).persist(StorageLevel.DISK_ONLY)
-        cached = (*judged.cached, asks)
-        if not distinct.any_repeats(asks):
-            return replace(judged, cached=cached, requests=distinct.all_lead(asks), distinct=asks.count())
-        requests = distinct.requests(asks, request_table.before(spark, run)).persist(StorageLevel.DISK_ONLY)
+        if not distinct.any_repeats(judged.asks):
+            return replace(judged, requests=distinct.all_lead(judged.asks))
+        requests = distinct.requests(judged.asks, request_table.before(spark, run)).persist(StorageLevel.DISK_ONLY)
         asked, others = distinct.leads_and_followers(requests)
     rows = distinct.without_followers(judged.rows, requests) if others else judged.rows
-    return replace(judged, rows=rows, cached=(*cached, requests), requests=requests, distinct=asked)
+    return replace(judged, rows=rows, cached=(*judged.cached, requests), requests=requests, distinct=asked)
+
+
+def _any_passes(spark: SparkSession, run: Run) -> bool:
+    """Tell whether any row is to be asked where none is finished, as soon as one is found."""
+    table = read(spark, run.file, run.arguments.limit)
+    rows = prepare(table, run.file.job, Request.of(run.file, run.id, run.started))
+    with spark_errors():
+        found = not publishable(duplicates.unsettled(rows)).select(names.ID).limit(1).isEmpty()
+        table.rows.unpersist()
+    return found
+
+
+def _need_workers(run: Run, reached: Reached, wanted: Callable[[], bool]) -> None:
+    if not reached.has_workers and wanted():
+        preflight.wait_for_workers(Watch(run.settings.database.url), reached.at)
+
+
+def _try(judged: Judged, run: Run, plan: Plan | None) -> int:
+    """Carry out the canary, if there is one; returns how many of its messages are acknowledged, or ends the run."""
+    if plan is None or not plan.chosen:
+        return 0
+    trial = Trial(run, plan)
+    try:
+        trial.carry_out(judged)
+        if not run.ledger.proceed(run.id):
+            raise StoppedError("the run was cancelled")
+    except CanaryError as error:
+        run.ledger.stop(run.id)
+        raise CanaryError(
+            f"{error}. Published: the canary's {trial.acked} rows and nothing else; those without an answer end as "
+            "cancelled, and the next run asks them again"
+        ) from None
+    finally:
+        run.counts = plan.held(trial.acked)
+    say(f"canary: passed. {run.forecast.text() if run.forecast else ''}")
+    return trial.acked
 
 
 def _keep_requests(spark: SparkSession, judged: Judged, run: Run) -> None:
@@ -104,22 +173,22 @@ def _keep_requests(spark: SparkSession, judged: Judged, run: Run) -> None:
             request_table.write(spark, run, judged.requests)
 
 
-def _send(judged: Judged, run: Run, looks_up: bool) -> None:
-    """Publish; counts of an unfinished run hold what the tasks that did finish published."""
+def _send(judged: Judged, run: Run, looks_up: bool, plan: Plan | None, acked: int) -> None:
+    """Publish what no canary has; counts of an unfinished run hold what the tasks that did finish published."""
     rows, observation = counted(judged.rows)
-    topic = run.file.job.prompts_topic
-    with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
-        tally = Path(folder) / "tally.json"
-        lookup = run.ledger.finished if looks_up else None
-        try:
-            with spark_errors():
-                writer.publish(
-                    rows, writer.Publication(run.settings.kafka, topic, tally, lookup, run.settings.tracing)
-                )
-        finally:
-            delivered = writer.read_tally(tally)
-            run.counts = Counts(published=delivered.acked, skipped=delivered.skipped)
-    run.counts = judged_counts(observation.get, published=delivered.acked, skipped=delivered.skipped)
+    lookup = run.ledger.finished if looks_up else None
+    if plan and plan.is_all:
+        # What is finished has been looked up for the canary, and nothing else is left.
+        lookup = all_finished
+    delivered = Delivered()
+
+    def note(what: Delivered) -> None:
+        nonlocal delivered
+        delivered = what
+        run.counts = Counts(published=acked + what.acked, skipped=what.skipped)
+
+    deliver(rows, run, note, lookup, [row.id for row in plan.chosen] if plan else ())
+    run.counts = judged_counts(observation.get, published=acked + delivered.acked, skipped=delivered.skipped)
     _check_requests(judged, int(observation.get["passing"]))
 
 

@@ -16,6 +16,9 @@ from schemas import template
 from schemas.job import Clean, Job, Route
 from schemas.text import clean_text
 
+# The number of the route of rows that no route takes.
+NO_ROUTE = -1
+
 
 def prepare(table: Table, job: Job, request: Request) -> DataFrame:
     """Add to each row its id, prompt, model, fingerprint, message and verdict; raises `WrongJobError`."""
@@ -60,13 +63,15 @@ def _cuts(rules: Clean) -> bool:
 
 
 def _routed(rows: DataFrame, job: Job) -> dict[str, Column]:
-    """Take model and template of the first route that holds.
+    """Take model, template and number of the first route that holds.
 
     Without one the model is null, which is the worker's default; without a template of its own a route has the job's.
     """
     conditions = [_condition(rows, number, route) for number, route in enumerate(job.routes)]
     models = [fn.lit(route.model) for route in job.routes]
     found = {names.MODEL: first_of(zip(conditions, models, strict=True)).cast("string")}
+    numbers = [fn.lit(number) for number in range(len(job.routes))]
+    found[names.ROUTE] = fn.coalesce(first_of(zip(conditions, numbers, strict=True)).cast("int"), fn.lit(NO_ROUTE))
     if any(route.template for route in job.routes):
         usual = column(names.PROMPT)
         prompts = [rendered(route.template) if route.template else usual for route in job.routes]

@@ -27,8 +27,8 @@ def _later(job: Job, arguments: Arguments) -> Iterator[str]:
         yield f"lane: {job.lane} is not carried out yet; use realtime"
     if job.priority != 0:
         yield "priority: is not carried out yet; leave it out"
-    if "canary" in job.model_fields_set and not arguments.no_canary:
-        yield "canary: is not carried out yet; pass --no-canary to publish all rows at once"
+    if job.mode == "direct" and "canary" in job.model_fields_set and not arguments.no_canary:
+        yield "canary: is not carried out in mode direct; pass --no-canary to answer all rows at once"
 
 
 def _clean(clean: Clean) -> Iterator[str]:

@@ -29,6 +29,7 @@ def write(spark: SparkSession, run: Run, requests: DataFrame) -> None:
 
     A run with `--limit` has seen a part of the source: of the other ids it repeats what was said before.
     """
+    requests = requests.select(table.ID, table.FINGERPRINT, table.ASKED)
     known = before(spark, run) if run.arguments.limit else None
     if known is not None:
         requests = requests.unionByName(known.join(requests, table.ID, "left_anti"))

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 
 from producer.arguments import Arguments
 from producer.counts import Counts
+from producer.estimate import Forecast
 from producer.ledger import Ledger
 from producer.settings import JobFile, ProducerSettings
 from producer.source import Table
@@ -26,11 +27,17 @@ class Run:
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     id: str = ""
     counts: Counts = field(default_factory=Counts)
+    forecast: Forecast | None = None
     # What the last line tells besides the counts.
     told: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.id = self.id or f"{self.started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+    @property
+    def has_canary(self) -> bool:
+        """Whether some rows go first: not where nothing is published, nor where the starter says so."""
+        return self.file.job.mode == "kafka" and not (self.arguments.dry_run or self.arguments.no_canary)
 
     @property
     def ledger(self) -> Ledger:
@@ -44,6 +51,7 @@ class Judged:
     """All rows of the source with message and verdict, and the table they came from; leaving it frees the cache.
 
     `requests`: who asks what, with `dedup`; `distinct`: how many rows pass, which is how many requests there are.
+    `asks`: id, request and route of each row that passes; `seen`: what was counted of all rows on the way there.
     """
 
     rows: DataFrame
@@ -51,6 +59,8 @@ class Judged:
     cached: tuple[DataFrame, ...] = ()
     requests: DataFrame | None = None
     distinct: int | None = None
+    seen: Observation | None = None
+    asks: DataFrame | None = None
 
     def __enter__(self) -> Judged:
         return self

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
 from producer.columns import FINGERPRINT, ID, VALUE, column
-from producer.lookup import Finished, unfinished
+from producer.lookup import Finished, unfinished, without
 from producer.sink import Delivery
 from producer.spans import tracing
 from schemas.settings import KafkaSettings, TracingSettings
@@ -27,6 +27,7 @@ class Publication:
     """All that a task needs to publish its rows; it travels pickled, so no secret shows in a plan or an option.
 
     `tally`: a file of the driver that receives the sum of the tasks; Spark calls `commit` in a process apart.
+    `already`: ids whose rows are passed over and not counted.
     """
 
     kafka: KafkaSettings
@@ -34,6 +35,7 @@ class Publication:
     tally: Path
     finished: Callable[[], AbstractContextManager[Finished]] | None = None
     tracing: TracingSettings = field(default_factory=TracingSettings)
+    already: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class PromptsWriter(DataSourceArrowWriter):
         with tracing(told.tracing, told.topic) as traced:
             delivery = Delivery(told.kafka, told.topic, traced)
             with told.finished() if told.finished else nullcontext() as finished:
-                rows, skipped = _sent(iterator, finished, delivery)
+                rows, skipped = _sent((without(batch, told.already) for batch in iterator), finished, delivery)
             delivery.finish()
         return Delivered(rows, skipped, delivery.acked, delivery.bytes)
 

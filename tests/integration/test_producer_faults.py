@@ -163,7 +163,7 @@ def test_a_broker_that_dies_ends_the_run_with_what_was_acknowledged(
     )
     environ = {"KAFKA_BOOTSTRAP_SERVERS": servers, "DATABASE_URL": database, "KAFKA_PRODUCER_CONF": IMPATIENT}
     make_topic(servers, topic)
-    run = make_run(write_job(tmp_path, job="dying"), environ)
+    run = make_run(write_job(tmp_path, job="dying"), environ, no_canary=True)
     killer = threading.Thread(target=kill_once_it_holds_some, args=(mortal_kafka, topic))
     killer.start()
 
@@ -203,7 +203,7 @@ def test_it_starts_from_any_folder_with_the_zip_alone(
     build(ROOT, elsewhere / "spark.zip")
     environ = {"KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, "DATABASE_URL": database}
 
-    ended = submit(elsewhere, environ, "--py-files", "spark.zip", "job.py", "--job", "../job.yaml")
+    ended = submit(elsewhere, environ, "--py-files", "spark.zip", "job.py", "--job", "../job.yaml", "--no-canary")
 
     line = json.loads(ended.stdout.splitlines()[-1])
     assert ended.returncode == 0, ended.stderr
@@ -220,7 +220,8 @@ def test_a_run_that_is_stopped_says_so_and_ends(
     rows.write.parquet(str(tmp_path / "rows"))
     make_topic(kafka.bootstrap_servers, f"headrace.prompts.{job}")
     environ = {"KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, "DATABASE_URL": database}
-    command = [sys.executable, str(ROOT / "producer/job.py"), "--job", str(write_job(tmp_path, job=job))]
+    command = [sys.executable, str(ROOT / "producer/job.py"), "--no-canary"]
+    command += ["--job", str(write_job(tmp_path, job=job))]
     started = subprocess.Popen(command, env=os.environ | environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     wait_until_it_holds_some(kafka.bootstrap_servers, f"headrace.prompts.{job}")
@@ -242,7 +243,7 @@ def test_a_failing_run_tells_its_exit_code_and_one_line(
     environ = {"KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers, "DATABASE_URL": database}
     script = str(ROOT / "producer/job.py")
 
-    ended = submit(tmp_path, environ, "--py-files", "spark.zip", script, "--job", "job.yaml")
+    ended = submit(tmp_path, environ, "--py-files", "spark.zip", script, "--job", "job.yaml", "--no-canary")
 
     line = json.loads(ended.stdout.splitlines()[-1])
     assert (ended.returncode, line["exit"]) == (1, 1), ended.stderr

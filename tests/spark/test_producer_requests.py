@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 
 from producer import columns as names
 from producer import distinct, request_table
-from producer.counts import counted, judged_counts
+from producer.counts import counted, judged_counts, publishable
 from producer.pipeline import judge
+from producer.prompts import NO_ROUTE
 from tests.spark.producing import judged_texts, make_run, reasons, write_job, write_rows
 
 pytestmark = pytest.mark.spark
@@ -24,8 +26,12 @@ def frame(spark: SparkSession, rows: list[tuple[Any, ...]], schema: str = SAID) 
     return spark.createDataFrame(rows, schema)
 
 
+def asks(judged: DataFrame) -> DataFrame:
+    return distinct.asks(publishable(judged.withColumn(names.ROUTE, fn.lit(NO_ROUTE))))
+
+
 def said(rows: DataFrame) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in rows.collect())
+    return sorted(tuple(row) for row in rows.select("id", "fingerprint", "asked").collect())
 
 
 def test_the_least_id_leads_for_its_request(spark: SparkSession) -> None:
@@ -36,7 +42,7 @@ def test_the_least_id_leads_for_its_request(spark: SparkSession) -> None:
         ("c", "f1", "too_long", False),
         ("d", "f2", None, False),
     ]
-    assert said(distinct.requests(distinct.asks(frame(spark, rows, JUDGED)), None)) == [
+    assert said(distinct.requests(asks(frame(spark, rows, JUDGED)), None)) == [
         ("a", "f1", True),
         ("b", "f1", False),
         ("d", "f2", True),
@@ -46,7 +52,7 @@ def test_the_least_id_leads_for_its_request(spark: SparkSession) -> None:
 def test_who_led_before_leads_on_while_it_asks_the_same(spark: SparkSession) -> None:
     now = [(id_, request, None, False) for id_, request in zip("abcdefg", "1122334", strict=True)]
     before = [("b", "1", True), ("c", "1", False), ("d", "3", True), ("z", "3", False), ("y", "4", True)]
-    found = said(distinct.requests(distinct.asks(frame(spark, now, JUDGED)), frame(spark, before)))
+    found = said(distinct.requests(asks(frame(spark, now, JUDGED)), frame(spark, before)))
 
     # b leads on; d asks something else by now; y is gone.
     assert found == [
@@ -63,7 +69,7 @@ def test_who_led_before_leads_on_while_it_asks_the_same(spark: SparkSession) -> 
 def test_a_rejected_row_is_rejected_whoever_leads_for_its_id(spark: SparkSession) -> None:
     rows = [("a", "f1", None, False), ("b", "f1", None, False), ("b", "f2", "too_long", False)]
     judged_rows = frame(spark, rows, JUDGED)
-    found = distinct.without_followers(judged_rows, distinct.requests(distinct.asks(judged_rows), None))
+    found = distinct.without_followers(judged_rows, distinct.requests(asks(judged_rows), None))
 
     assert found.columns == judged_rows.columns
     assert sorted(tuple(row) for row in found.collect()) == [rows[0], ("b", "f1", None, True), rows[2]]
@@ -144,8 +150,8 @@ def test_each_run_says_all_anew_and_a_limited_one_repeats_the_rest(spark: SparkS
 def test_a_table_without_repeats_is_not_looked_at_more_closely(spark: SparkSession, tmp_path: Path) -> None:
     apart = frame(spark, [("a", "1", None, False), ("b", "2", None, False), ("c", "2", "too_long", False)], JUDGED)
     shared = frame(spark, [("a", "1", None, False), ("b", "1", None, False)], JUDGED)
-    assert not distinct.any_repeats(distinct.asks(apart))
-    assert distinct.any_repeats(distinct.asks(shared))
+    assert not distinct.any_repeats(asks(apart))
+    assert distinct.any_repeats(asks(shared))
 
     write_rows(spark, tmp_path, [("a", "x"), ("b", "y"), ("c", None)], "id string, text string")
     with judge(spark, make_run(write_job(tmp_path))) as found:

@@ -51,6 +51,10 @@ def test_nothing_left_takes_nothing() -> None:
     assert total([Tier(0, [3.0, 4.0]), Tier(0, [])]) == Range(0, 0, 0)
 
 
+def test_differences_too_small_to_square_are_no_division_by_zero() -> None:
+    assert total([Tier(1, [0.0, 1.1e-153])]) is not None
+
+
 def test_what_nobody_knows_is_not_made_up() -> None:
     assert total([Tier(10, [1.0, None])]) is None
     assert total([Tier(10, [1.0, 2.0]), Tier(5, [])]) is None

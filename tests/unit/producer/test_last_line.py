@@ -49,6 +49,7 @@ def test_counts_come_in_one_line(tmp_path: Path) -> None:
         "skipped": 1,
         "truncated": 2,
         "rejected_by_reason": {"null_id": 3},
+        "held_back": 0,
         "seconds": 12.3,
         "exit": 0,
     }
@@ -75,6 +76,8 @@ def test_run_ids_sort_by_time_and_do_not_meet(tmp_path: Path) -> None:
         (Counts(10, 4, 3, 2, 1), True),
         (Counts(10, 4, 3, 2, 0), False),
         (Counts(9, 4, 3, 2, 1), False),
+        (Counts(20, 4, 3, 2, 1, held_back=10), True),
+        (Counts(10, 4, 3, 2, 1, held_back=10), False),
     ],
 )
 def test_every_row_read_is_accounted_for(counts: Counts, balanced: bool) -> None:

@@ -40,6 +40,7 @@ def test_all_that_is_carried_out_passes() -> None:
             routes=[{"when": "prompt_chars < 500", "model": "small"}, {"model": "large"}],
             params={"max_tokens": 5, "stop": ["\n"]},
             budget={"usd": 5},
+            canary={"rows": 10, "max_failed": 0.1, "timeout_s": 60},
             dedup=False,
             incremental=False,
         )
@@ -60,7 +61,7 @@ def test_all_that_is_carried_out_passes() -> None:
         ({"lane": "auto", "deadline": "12h"}, "lane: auto"),
         ({"mode": "direct", "topic": "headrace.prompts.x"}, "topic: says nothing in mode direct"),
         ({"priority": 3}, "priority"),
-        ({"canary": {"rows": 10}}, "canary"),
+        ({"mode": "direct", "canary": {"rows": 10}}, "canary: is not carried out in mode direct"),
         ({"clean": {"strip_html": True, "min_chars": 1}}, "clean.columns: names no column, so min_chars, strip_html"),
         ({"clean": {"columns": ["text"], "on_overlong": "truncate"}}, "clean.on_overlong"),
         ({"prompt": {"template": "{text}", "system": "Say {text}"}}, "prompt.system: names {text}"),
@@ -80,7 +81,7 @@ def test_what_is_not_carried_out_is_named(changes: dict[str, Any], place: str) -
 
 
 def test_a_canary_is_let_go_when_the_starter_says_so() -> None:
-    assert refused(Arguments(Path("job.yaml"), no_canary=True), canary={"rows": 10}) == []
+    assert refused(Arguments(Path("job.yaml"), no_canary=True), mode="direct", canary={"rows": 10}) == []
 
 
 def test_all_problems_are_told_at_once() -> None:

@@ -14,7 +14,7 @@ PYTEST_ARGS ?=
 # some of which are named by sets.
 PARALLEL ?= -n 2
 
-.PHONY: help demo test test-all chaos bench check up-local down-local spark-zip
+.PHONY: help demo test test-all test-iceberg chaos bench check up-local down-local spark-zip
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,13 @@ test: $(UV) ## The tests, with real Kafka, Postgres and Spark
 test-all: $(UV) ## The tests, and those that take long
 	@$(SYNC) --group demo $(POSTGRES_GROUP)
 	@$(RUN) -m pytest $(PYTEST_ARGS)
+	@$(MAKE) --no-print-directory test-iceberg
+
+test-iceberg: $(UV) ## Sources and targets on the newest Spark that Iceberg has a jar for, in .headrace/iceberg
+	@UV_PROJECT_ENVIRONMENT=.headrace/iceberg UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy \
+	  $(UV) sync --locked --quiet --group iceberg $(POSTGRES_GROUP)
+	@.headrace/iceberg/bin/python -m pytest -k iceberg tests/integration/test_backfill_run.py \
+	  tests/spark/test_sources.py tests/spark/test_backfill_iceberg_target.py $(PYTEST_ARGS)
 
 chaos: $(UV) ## A fleet under every fault at once, 20,000 messages, real leases (HEADRACE_SEED=n replays one)
 	@$(SYNC) --group demo $(POSTGRES_GROUP)

@@ -19,9 +19,10 @@ from backfill.settings import JobFile
 from backfill.source import Session
 from backfill.target import Replacement, Shape, Target
 from backfill.target_delta import DeltaTarget
+from backfill.target_iceberg import IcebergTarget
 from backfill.target_parquet import ParquetTarget
 
-_KINDS: dict[str, type[Target]] = {"delta": DeltaTarget, "parquet": ParquetTarget}
+_KINDS: dict[str, type[Target]] = {"delta": DeltaTarget, "iceberg": IcebergTarget, "parquet": ParquetTarget}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,11 @@ def backfill(spark: SparkSession, file: JobFile, held: Session, into: Counts) ->
     Raises `BackfillError` or `SettingsError`, or what Spark raises.
     """
     partition_by = file.job.target.partition_by
-    rows = transform.storable(reading.read(spark, file), partition_by)
+    kind = _KINDS[file.job.target.format]
+    rows = kind.fitted(transform.storable(reading.read(spark, file), partition_by))
     schema = StructType([*rows.schema.fields, *llm_schema(_output(file)).fields])
     shape = Shape(schema, len(rows.schema.fields), file.job.id, partition_by)
-    target = _KINDS[file.job.target.format](spark, file.target_path, shape)
+    target = kind(spark, file.job.target.table or file.target_path, shape)
     fan = _fanout(spark, file, held)
     try:
         results = _results(spark, file, held, fan)

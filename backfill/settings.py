@@ -21,6 +21,7 @@ from schemas.paths import locate
 from schemas.prompt_version import prompt_version
 from schemas.settings import DatabaseSettings, LogSettings, Settings, SettingsError
 
+_TABLE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 _FILE = re.compile(r"^file:/+", re.IGNORECASE)
 
 
@@ -93,14 +94,25 @@ def read_job(path: Path, environ: Mapping[str, str] = MappingProxyType({})) -> J
 
 def _problems(job: Job, folder: Path) -> Iterator[str]:
     """Name every field that cannot be honoured: refused, never ignored."""
-    if job.target.format == "iceberg":
-        yield "target.format: iceberg is not written yet; use delta or parquet"
-    elif job.target.table:
-        yield f"target.table: {job.target.format} is written by its path; leave it out"
+    yield from _target(job)
     if len({name.lower() for name in job.target.partition_by}) < len(job.target.partition_by):
         yield "target.partition_by: names a column twice"
     yield from sources.problems(job.source)
     yield from _overlap(job, folder)
+
+
+def _target(job: Job) -> Iterator[str]:
+    target = job.target
+    if target.format != "iceberg":
+        if target.table:
+            yield f"target.table: {target.format} is written by its path; leave it out"
+        return
+    if target.path:
+        yield "target.path: iceberg is written by its table's name; leave it out"
+    if not _TABLE.fullmatch(target.table or ""):
+        yield "target.table: must look like catalog.schema.table, of letters, digits, _ and -"
+    if target.table == job.source.table:
+        yield "target.table: is the source; give the target a name of its own"
 
 
 def _overlap(job: Job, folder: Path) -> Iterator[str]:

@@ -72,6 +72,11 @@ class Target(ABC):
     def replace(self, new: Replacement, ready: Ready) -> None:
         """Put new rows in the place of the old ones of the same keys; `ready` as in `create`."""
 
+    @staticmethod
+    def fitted(rows: DataFrame) -> DataFrame:
+        """Give the source's columns types that the format has."""
+        return rows
+
     def ordered(self, rows: DataFrame) -> DataFrame:
         """Take the wanted columns in their order."""
         return rows.select(*(column(name) for name in self.shape.schema.names))

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame
 
-from backfill.changes import HELD, ROWS
-from backfill.columns import KEY, PREFIX, column, quoted
+from backfill.columns import quoted
 from backfill.layout import drift, partition_drift
+from backfill.merge import merge
 from backfill.target import Ready, Replacement, Target
-from backfill.transform import key
 
 # Lets Delta join small files after a run that changed a table; a table that was just made has good ones.
 _COMPACT = "spark.databricks.delta.autoCompact.enabled"
-_INSERT = f"{PREFIX}insert"
-_VIEW = f"{PREFIX}changes"
 _NO_TABLE = frozenset(
     {"DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST", "DELTA_MISSING_DELTA_TABLE", "PATH_NOT_FOUND"}
 )
@@ -48,44 +44,11 @@ class DeltaTarget(Target):
         ready(self._read())
 
     def replace(self, new: Replacement, ready: Ready) -> None:
-        """See `Target`.
-
-        A key with one old and one new row is updated in place; with more of either, the old rows are deleted and
-        the new ones inserted by the same statement.
-        """
-        rows = new.rows.select(
-            fn.when(_single(), fn.col(KEY)).alias(KEY), fn.lit(True).alias(_INSERT), *self._columns()
-        )
-        gone = new.changed.where(~_single() & fn.col(HELD).isNotNull()).select(KEY, fn.lit(False).alias(_INSERT))
+        """See `Target`."""
         if self.spark.conf.get(_COMPACT, None) is None:
             self.spark.conf.set(_COMPACT, "true")
-        rows.unionByName(gone, allowMissingColumns=True).createOrReplaceTempView(_VIEW)
-        try:
-            self.spark.sql(self._merge())
-        finally:
-            self.spark.catalog.dropTempView(_VIEW)
+        merge(self, self._name, new)
         ready(self._read())
-
-    def _merge(self) -> str:
-        names = [quoted(name) for name in self.shape.schema.names]
-        target_key = key(self.shape.id_column, self.shape.source, "t.")
-        updates = ", ".join(f"t.{name} = s.{name}" for name in names)
-        new_row = f"({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
-        return "\n".join(
-            (
-                f"MERGE INTO {self._name} t USING {_VIEW} s ON {target_key} = s.{KEY}",
-                f"WHEN MATCHED AND s.{_INSERT} THEN UPDATE SET {updates}",
-                "WHEN MATCHED THEN DELETE",
-                f"WHEN NOT MATCHED AND s.{_INSERT} THEN INSERT {new_row}",
-            )
-        )
-
-    def _columns(self) -> list[Column]:
-        return [column(name) for name in self.shape.schema.names]
 
     def _read(self) -> DataFrame:
         return self.spark.read.format("delta").load(self.path)
-
-
-def _single() -> Column:
-    return (fn.col(ROWS) == 1) & (fn.coalesce(fn.col(HELD), fn.lit(0)) <= 1)

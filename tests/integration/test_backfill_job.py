@@ -122,9 +122,9 @@ def test_what_is_wrong_is_told_in_one_line_with_its_code(folder: Path, url: str)
     assert (line["exit"], f"--packages {package}" in line["error"]) == (2, True)
     assert [text for text in said.splitlines() if text.startswith("backfill: ")] == [f"backfill: {line['error']}"]
 
-    write(folder, target={"format": "parquet", "path": "data/x"})
+    write(folder, target={"format": "iceberg", "table": "lake.db.labelled"})
     line, said = run(folder, url)
-    assert (line["exit"], "target.path" in line["error"]) == (2, True)
+    assert (line["exit"], "run this job with Spark 4.1" in line["error"]) == (2, True)
     assert "Traceback" not in said
 
 

@@ -18,7 +18,7 @@ from backfill.errors import RunFailedError, WrongJobError
 from schemas.settings import SettingsError
 from tests.services import PostgresService
 from tests.spark.backfilling import LABEL_SCHEMA, Place, migrated, plain
-from tests.spark_session import delta_spark, spark, spark_packages
+from tests.spark_session import WITH_ICEBERG, delta_spark, spark, spark_packages
 
 __all__ = ["delta_spark", "spark", "spark_packages"]
 
@@ -33,7 +33,7 @@ def url(postgres: PostgresService) -> str:
     return migrated(postgres)
 
 
-@pytest.fixture(params=["parquet", "delta"])
+@pytest.fixture(params=["parquet", "delta", *(["iceberg"] if WITH_ICEBERG else [])])
 def place(delta_spark: SparkSession, url: str, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     """Somewhere to run, once for each kind of target."""
     found = Place(delta_spark, tmp_path, url, request.param)
@@ -96,12 +96,30 @@ def test_a_second_run_without_news_writes_nothing(place: Place) -> None:
     place.answer("a", "b")
     first = place.run()
     before = place.state()
+    assert before
 
     second = place.run(prompt={"template": "Another: {text}"})
 
     assert (first.written, second.written) == (4, 0)
     assert replace(second, written=4) == first
     assert place.state() == before
+
+
+def test_an_instant_is_the_same_in_any_zone(place: Place, request: pytest.FixtureRequest) -> None:
+    zone = "spark.sql.session.timeZone"
+    request.addfinalizer(lambda: place.spark.conf.set(zone, "UTC"))
+    times = {"a": "2026-03-08 02:30:00+00", "b": "2026-11-01 01:30:00+00"}
+    place.source([(id_, "x") for id_ in times])
+    for written, read in (("America/Los_Angeles", "Asia/Kolkata"), ("Asia/Kolkata", "UTC")):
+        place.spark.conf.set(zone, written)
+        for id_, time in times.items():
+            place.answer(id_, completed_at=time, result=written)
+        place.run()
+        place.spark.conf.set(zone, read)
+        found = place.table().selectExpr("id", "unix_micros(llm_completed_at) DIV 1000000 AS at").orderBy("id")
+        assert plain(found.collect()) == [
+            (id_, int(datetime.fromisoformat(time).timestamp())) for id_, time in times.items()
+        ]
 
 
 def test_answers_get_newer_and_never_older_or_none(folder: Place) -> None:

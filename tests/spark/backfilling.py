@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,21 @@ class Place:
 
     @property
     def target(self) -> Path:
-        return self.folder / "labelled"
+        """Where the files of the target are."""
+        if self.format != "iceberg":
+            return self.folder / "labelled"
+        return Path(self.spark.conf.get("spark.sql.catalog.lake.warehouse") or "") / "tests" / self._name
+
+    @property
+    def _name(self) -> str:
+        return f"labelled_{zlib.crc32(str(self.folder).encode())}"
+
+    @property
+    def place(self) -> dict[str, str]:
+        """The target as the job file names it."""
+        if self.format != "iceberg":
+            return {"path": "labelled"}
+        return {"table": f"lake.tests.{self._name}", "beside": "labelled"}
 
     def source(self, rows: Sequence[Sequence[Any]], schema: str = "id string, text string") -> None:
         """Write the source table, in the place of the last one."""
@@ -51,7 +66,7 @@ class Place:
         """Say who asks what, as a run of the producer does; runs sort by their names."""
         rows = [(id_, fingerprint, False) for id_, fingerprint in asks.items()]
         frame = self.spark.createDataFrame(rows, "id string, fingerprint string, asked boolean")
-        frame.write.parquet(f"{self.target}_requests/run={run}")
+        frame.write.parquet(f"{self.folder / 'labelled'}_requests/run={run}")
 
     def job_file(self, **changes: Any) -> Path:
         """Write a job file: the smallest one, with some parts changed."""
@@ -60,7 +75,7 @@ class Place:
             "source": {"format": "parquet", "path": "rows"},
             "id": "id",
             "prompt": {"template": "{text}"},
-            "target": {"format": self.format, "path": "labelled"},
+            "target": {"format": self.format} | self.place,
         }
         for name, value in changes.items():
             job[name] = job[name] | value if name in {"source", "target"} else value
@@ -102,6 +117,8 @@ class Place:
 
     def table(self) -> DataFrame:
         """The target as anybody reads it."""
+        if self.format == "iceberg":
+            return self.spark.table(self.place["table"])
         return self.spark.read.format(self.format).load(str(self.target))
 
     def rows(self, *names: str) -> list[Row]:

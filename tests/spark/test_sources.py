@@ -18,7 +18,7 @@ from producer.settings import read_job as producer_job
 from schemas.settings import SettingsError
 from tests.services import PostgresService
 from tests.spark.producing import write_job
-from tests.spark_session import delta_spark
+from tests.spark_session import WITH_ICEBERG, delta_spark
 
 __all__ = ["delta_spark"]
 pytestmark = [pytest.mark.spark, pytest.mark.integration]
@@ -63,7 +63,9 @@ def plan(rows: DataFrame) -> str:
     return str(rows._jdf.queryExecution().executedPlan().toString())
 
 
-@pytest.mark.parametrize("kind", ["parquet", "delta", "table", "query", "jdbc"])
+@pytest.mark.parametrize(
+    "kind", ["parquet", "delta", "table", "query", "jdbc", *(["iceberg"] if WITH_ICEBERG else [])]
+)
 def test_ids_stay_text_and_where_reaches_the_table(
     delta_spark: SparkSession, tmp_path: Path, database: str, kind: str
 ) -> None:
@@ -73,6 +75,9 @@ def test_ids_stay_text_and_where_reaches_the_table(
         case "parquet" | "delta":
             frame.write.format(kind).save(str(tmp_path / "rows"))
             source = {"format": kind, "path": "rows"}
+        case "iceberg":
+            frame.writeTo("lake.tests.exact_ids").createOrReplace()
+            source = {"format": "iceberg", "table": "lake.tests.exact_ids"}
         case "table":
             frame.write.format("delta").mode("overwrite").saveAsTable("exact_ids")
             source = {"format": "table", "table": "default.exact_ids"}
@@ -89,8 +94,11 @@ def test_ids_stay_text_and_where_reaches_the_table(
     filtered = write_job(tmp_path, source=source | {"where": "text = 'text 1e5' AND id != '7'"})
     for rows in both(delta_spark, filtered, environ):
         assert [row.id for row in rows.collect()] == ["1e5"]
-        pushed = plan(rows).partition("PushedFilters: [")[2].partition("]")[0]
-        assert "EqualTo(text,text 1e5)" in pushed
+        if kind == "iceberg":
+            assert "text = 'text 1e5'" in plan(rows).partition("filters=")[2].partition("runtimeFilters")[0]
+        else:
+            pushed = plan(rows).partition("PushedFilters: [")[2].partition("]")[0]
+            assert "EqualTo(text,text 1e5)" in pushed
 
 
 @pytest.mark.parametrize(

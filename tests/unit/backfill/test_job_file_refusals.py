@@ -34,7 +34,12 @@ def read(folder: Path, changes: dict[str, Any] | None = None) -> JobFile:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"target": {"format": "iceberg", "table": "lake.labelled", "beside": "labelled"}}, "target.format"),
+        ({"target": {"format": "iceberg", "table": "lake.db.x; DROP TABLE y"}}, "target.table"),
+        ({"target": {"format": "iceberg", "table": "lake.db.x", "path": "labelled"}}, "target.path"),
+        (
+            {"source": {"format": "table", "table": "db.x"}, "target": {"format": "iceberg", "table": "db.x"}},
+            "target.table",
+        ),
         ({"target": {"format": "parquet", "path": "labelled", "table": "lake.labelled"}}, "target.table"),
         ({"target": {"format": "delta", "path": "labelled", "partition_by": ["day", "DAY"]}}, "target.partition_by"),
         ({"target": {"format": "parquet", "path": "data"}}, "target.path"),

@@ -16,6 +16,7 @@ from control.ends import stop
 from control.jobs import cli as jobs
 from control.migrate import migrate as run_migrations
 from control.migrate import problem
+from control.report import cli as reports
 from control.topics import KafkaUnreachableError, TopicRefusedError, make_topics
 from schemas.job import Job
 from schemas.models import ModelsFile
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.add_typer(dead_letters, name="dead-letters")
 for order in (jobs.pause, jobs.resume, jobs.cancel):
     app.command(epilog=jobs.SETTINGS)(order)
+app.command(epilog=reports.SETTINGS)(reports.report)
 
 
 class Document(StrEnum):

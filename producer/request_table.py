@@ -9,8 +9,6 @@ from producer.folders import Folders
 from producer.run import Run
 from schemas import requests_table as table
 
-# The newest, and the one that a backfill may be reading while it was written.
-_KEPT = 2
 # Some 300 MB of a file: an id and a fingerprint that does not compress.
 _ROWS_PER_FILE = 4_000_000
 _ROWS_PER_TASK = 50_000
@@ -41,7 +39,7 @@ def write(spark: SparkSession, run: Run, requests: DataFrame) -> None:
             f"Spark left no _SUCCESS in {_address(run)}/{folder}: "
             "leave spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs on"
         )
-    _delete(spark, run, runs[:-_KEPT])
+    _delete(spark, run, runs[: -table.KEPT_RUNS])
 
 
 def _in_few_files(requests: DataFrame) -> DataFrame:

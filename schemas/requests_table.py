@@ -12,6 +12,9 @@ ID = "id"
 FINGERPRINT = "fingerprint"
 # Whether the request is published under this very id; the other rows of the request wait for its answer.
 ASKED = "asked"
+# How many complete runs stay: what `headrace report --against` can look back on; a backfill may be reading the last
+# but one. Each costs some 75 bytes a row.
+KEPT_RUNS = 5
 
 _RUN = "run="
 _COMPLETE = "_SUCCESS"
@@ -25,6 +28,11 @@ def address(target: str) -> str:
 def run_folder(run: str) -> str:
     """Name the folder of one run in the table; names sort as runs begin."""
     return f"{_RUN}{run}"
+
+
+def run_of(folder: str) -> str:
+    """Name the run whose folder this is."""
+    return folder.removeprefix(_RUN)
 
 
 def complete_runs(files: Iterable[str]) -> list[str]:

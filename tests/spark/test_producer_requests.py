@@ -14,6 +14,7 @@ from producer import distinct, request_table
 from producer.counts import counted, judged_counts, publishable
 from producer.pipeline import judge
 from producer.prompts import NO_ROUTE
+from schemas import requests_table
 from tests.spark.producing import judged_texts, make_run, reasons, write_job, write_rows
 
 pytestmark = pytest.mark.spark
@@ -129,7 +130,10 @@ def keep(spark: SparkSession, folder: Path, rows: list[tuple[Any, ...]], **argum
     return [tuple(row) for row in known.orderBy("id").collect()]
 
 
-def test_each_run_says_all_anew_and_a_limited_one_repeats_the_rest(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_run_says_all_anew_and_a_limited_one_repeats_the_rest(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests_table, "KEPT_RUNS", 2)
     run = make_run(write_job(tmp_path))
     assert request_table.before(spark, run) is None
     first: list[tuple[Any, ...]] = [("a", "1", True), ("b", "1", False)]

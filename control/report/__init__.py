@@ -1,0 +1,1 @@
+"""What a job has done: what one run changed against another."""

@@ -71,8 +71,10 @@ class Attempt:
     def _offered(self, rows: Sequence[Row]) -> bool:
         assert self._shift is not None
         self._raise()
+        if self._shift.feed.offer(rows, _OFFER_SECONDS):
+            return True
         if not self._shift.feed.stopped:
-            return self._shift.feed.offer(rows, _OFFER_SECONDS)
+            return False
         for row in rows:
             self._found.put(Outcome(row.id, OPEN))
         return True

@@ -78,26 +78,30 @@ class Shift:
         """Work until every row has its end, or until a stop; raises what broke the worker."""
         try:
             await self._store.open()
-            await self._begin()
-            await self._work()
-            await self._tell()
-        except WrongSettingsError as error:
-            self._leave_for(Halt(ExitCode.WRONG_SETTINGS, str(error)))
-        except StopAskedError:
-            log.info("direct.stopped")
+            begun = await self._begin()
+            if begun:
+                await self._work()
+            self.feed.stop()
+            await self._tell(begun)
         finally:
             self.feed.stop()
             await self._serving.close()
             await self._store.close()
 
-    async def _begin(self) -> None:
+    async def _begin(self) -> bool:
         try:
             async with asyncio.timeout(self._patience):
                 await wait_for_database(self._store, self.stop)
                 await self._engine.prepare(self.stop)
         except TimeoutError:
             self._leave_for(self._no_database("or its tables are not there: run `headrace migrate`"))
-            raise StopAskedError from None
+        except WrongSettingsError as error:
+            self._leave_for(Halt(ExitCode.WRONG_SETTINGS, str(error)))
+        except StopAskedError:
+            log.info("direct.stopped")
+        else:
+            return True
+        return False
 
     async def _work(self) -> None:
         beside = (self._serving.run(lambda: None), self._outcomes.run(), self._watch(), self._until_whole())
@@ -109,13 +113,15 @@ class Shift:
         elif broken is not None:
             raise broken
 
-    async def _tell(self) -> None:
+    async def _tell(self, begun: bool) -> None:
+        """Tell what became of the last rows, those that are left open too; without a database nobody knows."""
+        self._outcomes.leave(self.feed.open)
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._patience if begun else 0):
                 await self._outcomes.flush()
-                await self._outcomes.leave(self.feed.open)
         except TimeoutError:
             self._leave_for(self._no_database("so nobody knows what became of the last rows"))
+        self._outcomes.give_up()
 
     async def _until_whole(self) -> None:
         await self.feed.finished.wait()

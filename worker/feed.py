@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ class Feed:
         self._ended = ended
         self._open: dict[Ticket, Row] = {}
         self._refused: dict[int, str] = {}
+        self._lock = threading.Lock()
         self._whole = False
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -51,11 +53,13 @@ class Feed:
         self._buffer.bind(loop)
 
     def offer(self, rows: Sequence[Row], seconds: float) -> bool:
-        """Hand rows in; False when there was no room for them within so long. Once stopped, they stay open."""
-        if self._buffer.room < len(rows) and not self._closed and not self._buffer.wait_for_room(seconds):
+        """Hand rows in; False when there was no room for them within so long, or the feed is stopped."""
+        if self._buffer.room < len(rows) and not self._buffer.wait_for_room(seconds):
             return False
-        self._buffer.extend([self._taken(row) for row in rows])
-        return True
+        with self._lock:
+            if not self._closed:
+                self._buffer.extend([self._taken(row) for row in rows])
+            return not self._closed
 
     def close_input(self) -> None:
         """Say that there are no more rows; `finished` is set when all have ended."""
@@ -100,7 +104,8 @@ class Feed:
 
     def stop(self) -> None:
         """Give out nothing more; what was not taken stays open."""
-        self._closed = True
+        with self._lock:
+            self._closed = True
         self._buffer.close()
         self._buffer.wake()
 

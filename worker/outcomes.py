@@ -49,6 +49,7 @@ class Outcomes:
         self._job = job
         self._found = found
         self._ended: list[Row] = []
+        self._left: list[Row] = []
         self._arrived = asyncio.Event()
 
     def ended(self, row: Row, refused: str | None) -> None:
@@ -67,17 +68,21 @@ class Outcomes:
             self._arrived.clear()
             await self.flush()
 
-    async def flush(self) -> None:
-        """Look up all that have ended until now, however long the database is away."""
-        while batch := self._ended[:_MOST]:
-            self._tell(batch, await self._look_up(batch), SUPERSEDED)
-            del self._ended[: len(batch)]
+    def leave(self, rows: Sequence[Row]) -> None:
+        """Take in rows that this worker leaves without an end; others may have ended them."""
+        self._left += rows
 
-    async def leave(self, rows: Sequence[Row]) -> None:
-        """Tell of rows that this worker leaves: others may have ended them."""
-        for start in range(0, len(rows), _MOST):
-            batch = rows[start : start + _MOST]
-            self._tell(batch, await self._look_up(batch), OPEN)
+    async def flush(self) -> None:
+        """Look up all until now, however long the database is away."""
+        for rows, otherwise in ((self._ended, SUPERSEDED), (self._left, OPEN)):
+            while batch := rows[:_MOST]:
+                self._tell(batch, await self._look_up(batch), otherwise)
+                del rows[: len(batch)]
+
+    def give_up(self) -> None:
+        """Tell of the rest that nobody knows what became of it."""
+        self._tell([*self._ended, *self._left], {}, OPEN)
+        self._ended, self._left = [], []
 
     async def _look_up(self, batch: Sequence[Row]) -> dict[int, tuple[Any, ...]]:
         wait, longest = _RETRY_SECONDS

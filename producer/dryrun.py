@@ -11,12 +11,16 @@ from pyspark.sql import functions as fn
 from producer import columns as names
 from producer.columns import column
 from producer.counts import counted, judged_counts, publishable
+from producer.estimate import Forecast, Tier, from_size, total
 from producer.explain import spark_errors
 from producer.ledger import Ledger
 from producer.pipeline import Reached, judge
 from producer.run import Run
+from producer.watch import Watch
 
 _SAMPLES = 3
+# Of the job's earlier results, from which a run's cost is estimated.
+_EARLIER_ROWS = 1_000
 # UTF-8 bytes a token: about 4 in English and code, 3 in Chinese; the interval takes in most tokenizers.
 _BYTES_PER_TOKEN = (2.5, 5.0)
 _SHOWN = (names.ID, names.MODEL, names.PROMPT)
@@ -43,8 +47,31 @@ def dry_run(spark: SparkSession, run: Run, reached: Reached) -> Estimate:
         samples = publishable(judged.rows).limit(_SAMPLES).select(*map(column, _SHOWN)).collect()
     seen = observation.get
     run.counts = judged_counts(seen, published=0, skipped=int(seen["passing"]) - sizes["rows"])
+    run.forecast = _earlier(run, sizes["rows"]) or from_size(sizes["rows"], sizes["bytes"], _max_tokens(run))
     low, high = (int(sizes["bytes"] / size) for size in reversed(_BYTES_PER_TOKEN))
     return Estimate(sizes["rows"], sizes["chars"], (low, high), tuple(_shown(row) for row in samples))
+
+
+def _earlier(run: Run, rows: int) -> Forecast | None:
+    """Estimate from what rows of the job cost before; None if it has no calls on record, or nobody asks."""
+    if not run.file.job.incremental:
+        return None
+    watch = Watch(run.settings.database.url, run.file.job.job)
+    bills = list(watch.bills(watch.sample(_EARLIER_ROWS)).values())
+    if len(bills) < 2:
+        return None
+    return Forecast(
+        rows=rows,
+        basis=f"{len(bills)} earlier results of this job",
+        usd=total([Tier(rows, [None if bill.usd is None else float(bill.usd) for bill in bills])]),
+        tokens=total([Tier(rows, [None if bill.tokens is None else float(bill.tokens) for bill in bills])]),
+    )
+
+
+def _max_tokens(run: Run) -> int | None:
+    params = run.file.job.params
+    most = params.get("max_completion_tokens", params.get("max_tokens"))
+    return most if isinstance(most, int) and not isinstance(most, bool) else None
 
 
 def _sizes(rows: DataFrame, system: str, ledger: Ledger | None) -> Row:

@@ -101,6 +101,17 @@ def total(tiers: Iterable[Tier]) -> Range | None:
     return Range(max(0.0, point - off), point, point + off)
 
 
+def from_size(rows: int, prompt_bytes: int, max_tokens: int | None) -> Forecast:
+    """Guess tokens from the size of the prompts, where nothing was tried: an interval by experience alone.
+
+    A token is 2.5 to 5 bytes, by most tokenizers and scripts; an answer has up to `max_tokens`, the point half of it.
+    """
+    point = prompt_bytes / 4 + rows * (256 if max_tokens is None else max_tokens / 2)
+    high = None if max_tokens is None else prompt_bytes / 2.5 + rows * max_tokens
+    basis = "the size of the prompts alone, which is a guess: no row was asked before"
+    return Forecast(rows, basis, tokens=Range(prompt_bytes / 5, point, high))
+
+
 def _variance(left: int, tried: Sequence[float]) -> float:
     """Variance of the error: rows left differ from each other, and the mean of the tried ones is off itself."""
     return left * (left + len(tried)) / len(tried) * variance(tried)

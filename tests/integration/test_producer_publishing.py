@@ -244,6 +244,9 @@ def test_a_dry_run_counts_and_shows_and_leaves_nothing(place: Place, capsys: pyt
     assert estimate.prompt_chars < sum(map(len, kept)) + 6
     assert estimate.prompt_tokens[0] < estimate.prompt_tokens[1]
     assert len(estimate.samples) == 3
+    assert run.forecast is not None
+    assert run.forecast.rows == 401
+    assert "a guess" in run.forecast.basis
     assert "\x1b" not in "".join(estimate.samples)
     assert len(place.topic()) == 500
     assert not (place.folder / "labelled_rejects").exists()

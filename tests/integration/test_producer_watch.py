@@ -106,6 +106,19 @@ def test_a_row_costs_what_all_its_calls_may_have_cost(database: Database) -> Non
     }
 
 
+def test_earlier_results_are_a_sample_with_the_bills_of_their_own_runs(database: Database) -> None:
+    for id_, fingerprint in (("a", "3"), ("b", "1"), ("c", "2")):
+        database.result(id_, "succeeded", run="run-1", fingerprint=fingerprint)
+    database.result("open", "claimed", fingerprint="0")
+    told = {"prompt_tokens": 10, "completion_tokens": 5}
+    database.call("b", 1, run="run-0", cost_usd=Decimal(9), **told)
+    database.call("b", 2, run="run-1", cost_usd=Decimal(2), **told)
+    earlier = Watch(database.url, "reviews")
+
+    assert earlier.sample(2) == ["b", "c"]
+    assert earlier.bills(earlier.sample(2)) == {"b": Bill(Decimal(2), 15)}
+
+
 def test_an_open_circuit_counts_once_this_runs_own_calls_have_met_it(database: Database) -> None:
     for endpoint in ("mine:1 small KEY", "theirs:1 small KEY"):
         database.add(

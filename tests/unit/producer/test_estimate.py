@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.estimate import Range, Tier, spread, student_t, total
+from producer.estimate import Range, Tier, from_size, spread, student_t, total
 
 AMOUNTS = st.floats(0, 1000)
 
@@ -59,6 +59,13 @@ def test_what_nobody_knows_is_not_made_up() -> None:
     assert total([Tier(10, [1.0, None])]) is None
     assert total([Tier(10, [1.0, 2.0]), Tier(5, [])]) is None
     assert total([Tier(10, [3.0])]) == Range(0, 30, None)
+
+
+def test_without_any_tried_row_tokens_are_guessed_and_no_cost() -> None:
+    found = from_size(100, 40_000, 50)
+    assert (found.tokens, found.usd) == (Range(8_000, 12_500, 21_000), None)
+    unbounded = from_size(100, 40_000, None).tokens
+    assert unbounded == Range(8_000, 35_600, None)
 
 
 def test_ranges_add_up() -> None:

@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Annotated, TypeVar
 
 import typer
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from control.dead_letters.cli import app as dead_letters
@@ -17,6 +19,8 @@ from control.jobs import cli as jobs
 from control.migrate import migrate as run_migrations
 from control.migrate import problem
 from control.report import cli as reports
+from control.status import cli as status
+from control.status.document import StatusDocument
 from control.topics import KafkaUnreachableError, TopicRefusedError, make_topics
 from schemas.job import Job
 from schemas.models import ModelsFile
@@ -36,13 +40,22 @@ app.add_typer(dead_letters, name="dead-letters")
 for order in (jobs.pause, jobs.resume, jobs.cancel):
     app.command(epilog=jobs.SETTINGS)(order)
 app.command(epilog=reports.SETTINGS)(reports.report)
+app.command(epilog=status.SETTINGS)(status.status)
 
 
 class Document(StrEnum):
-    """The documents that people write."""
+    """The documents that people write, and the one that `status` prints."""
 
     JOB = "job"
     MODELS = "models"
+    STATUS = "status"
+
+
+_MODELS: Mapping[Document, tuple[type[BaseModel], JsonSchemaMode]] = {
+    Document.JOB: (Job, "validation"),
+    Document.MODELS: (ModelsFile, "validation"),
+    Document.STATUS: (StatusDocument, "serialization"),
+}
 
 
 @app.command()
@@ -85,12 +98,12 @@ def topics(
 
 @app.command()
 def schema(document: Document) -> None:
-    """Print the JSON Schema of a job file or a models file.
+    """Print the JSON Schema of a job file, of a models file, or of what `headrace status --json` prints.
 
     Example: headrace schema job > job.schema.json
     """
-    model = Job if document is Document.JOB else ModelsFile
-    typer.echo(json.dumps(model.model_json_schema(by_alias=True), indent=2, ensure_ascii=False))
+    model, mode = _MODELS[document]
+    typer.echo(json.dumps(model.model_json_schema(by_alias=True, mode=mode), indent=2, ensure_ascii=False))
 
 
 def main() -> None:

@@ -28,27 +28,28 @@ def make_topics(settings: KafkaSettings, names: TopicSettings, jobs: list[str]) 
     Without jobs the plain prompts topic is made. Raises `KafkaUnreachableError`, `TopicRefusedError`, and
     `SettingsError` for properties that the client does not take.
     """
-    admin = _admin(settings)
-    found = _names(admin, settings, _TIMEOUT_SECONDS)
+    client = admin(settings)
+    found = _names(client, settings, _TIMEOUT_SECONDS)
     wanted = _wanted(names, jobs)
     missing = [topic for topic in wanted if topic.topic not in found]
-    made = {name: _outcome(name, future) for name, future in _create(admin, missing).items()}
+    made = {name: _outcome(name, future) for name, future in _create(client, missing).items()}
     return {topic.topic: made.get(topic.topic, False) for topic in wanted}
 
 
 def existing_topics(settings: KafkaSettings) -> set[str]:
     """Name all topics; raises `KafkaUnreachableError` and `SettingsError`."""
-    return _names(_admin(settings), settings, _LOOK_SECONDS)
+    return _names(admin(settings), settings, _LOOK_SECONDS)
 
 
-def _names(admin: AdminClient, settings: KafkaSettings, seconds: float) -> set[str]:
+def _names(client: AdminClient, settings: KafkaSettings, seconds: float) -> set[str]:
     try:
-        return set(admin.list_topics(timeout=seconds).topics)
+        return set(client.list_topics(timeout=seconds).topics)
     except KafkaException as error:
         raise KafkaUnreachableError(f"{settings.bootstrap_servers}: {error.args[0].str()}") from None
 
 
-def _admin(settings: KafkaSettings) -> AdminClient:
+def admin(settings: KafkaSettings) -> AdminClient:
+    """A client for questions; raises `SettingsError` for properties that it does not take."""
     try:
         return AdminClient({**kafka.common(settings), "log_level": "0"})
     except (KafkaException, ValueError) as error:
@@ -70,8 +71,8 @@ def _topic(name: str, partitions: int, config: Mapping[str, str]) -> NewTopic:
     return NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config))
 
 
-def _create(admin: AdminClient, missing: list[NewTopic]) -> Mapping[str, object]:
-    return dict(admin.create_topics(missing, operation_timeout=_TIMEOUT_SECONDS)) if missing else {}
+def _create(client: AdminClient, missing: list[NewTopic]) -> Mapping[str, object]:
+    return dict(client.create_topics(missing, operation_timeout=_TIMEOUT_SECONDS)) if missing else {}
 
 
 def _outcome(name: str, future: object) -> bool:

@@ -1,0 +1,1 @@
+"""`headrace status`: where every run is, at any moment."""

@@ -18,6 +18,7 @@ from control.ends import stop
 from control.jobs import cli as jobs
 from control.migrate import migrate as run_migrations
 from control.migrate import problem
+from control.reconcile import cli as reconciliations
 from control.report import cli as reports
 from control.status import cli as status
 from control.status.document import StatusDocument
@@ -41,6 +42,7 @@ for order in (jobs.pause, jobs.resume, jobs.cancel):
     app.command(epilog=jobs.SETTINGS)(order)
 app.command(epilog=reports.SETTINGS)(reports.report)
 app.command(epilog=status.SETTINGS)(status.status)
+app.command(epilog=reconciliations.SETTINGS)(reconciliations.reconcile)
 
 
 class Document(StrEnum):

@@ -1,0 +1,1 @@
+"""Published against results and dead letters: what a database that lost commits, or an expired log, has left out."""

@@ -44,7 +44,7 @@ chaos: $(UV) ## A fleet under every fault at once, 20,000 messages, real leases 
 
 bench: $(UV) ## The figures: ours, reference, ratio, goal, on real services
 	@$(SYNC) --group demo $(POSTGRES_GROUP)
-	@status=0; for part in simulator worker limits producer backfill scale; do $(RUN) -m bench.$$part || status=1; done; exit $$status
+	@status=0; for part in simulator worker limits producer backfill scale scrapers; do $(RUN) -m bench.$$part || status=1; done; exit $$status
 
 check: $(UV) ## Format, lint, types, import rules
 	@$(SYNC) --group demo

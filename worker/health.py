@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import cast
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
@@ -31,9 +32,21 @@ _TEXT = "text/plain; charset=utf-8"
 
 
 class HealthServer:
-    """Answers probes and scrapes; port 0 takes a free one. Raises `OSError` when the port is taken."""
+    """Answers probes and scrapes; port 0 takes a free one. Raises `OSError` when the port is taken.
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry, *, alive: Check, ready: Check) -> None:
+    `new_loop` makes the event loop that it runs on.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        registry: CollectorRegistry,
+        *,
+        alive: Check,
+        ready: Check,
+        new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+    ) -> None:
         self._pages = {
             "/metrics": Exposition(registry, time.monotonic).page,
             "/healthz": _verdict(alive),
@@ -41,7 +54,7 @@ class HealthServer:
         }
         self._socket = socket.create_server((host, port), backlog=_MOST_AT_ONCE)
         self._address = self._socket.getsockname()
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)
 
@@ -87,11 +100,11 @@ class _Exchange(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a place."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._late = asyncio.get_running_loop().call_later(_SOCKET_SECONDS, transport.abort)
+        # Not by isinstance: uvloop's transports are of a family of their own.
+        self._transport = cast(asyncio.Transport, transport)
+        self._late = asyncio.get_running_loop().call_later(_SOCKET_SECONDS, self._transport.abort)
         if len(self._open) >= _MOST_AT_ONCE:
-            transport.abort()
+            self._transport.abort()
         else:
             self._open.add(self)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import socket
 import threading
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
+import uvloop
 from prometheus_client import CollectorRegistry, Counter
 
 from worker.health import Exposition, HealthServer
@@ -26,11 +28,18 @@ def state() -> State:
     return State()
 
 
-@pytest.fixture
-def server(state: State) -> Iterator[HealthServer]:
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def server(state: State, request: pytest.FixtureRequest) -> Iterator[HealthServer]:
     registry = CollectorRegistry()
     Counter("headrace_things", "Things", registry=registry).inc()
-    made = HealthServer("127.0.0.1", 0, registry, alive=lambda: state.dead, ready=lambda: state.unready)
+    made = HealthServer(
+        "127.0.0.1",
+        0,
+        registry,
+        alive=lambda: state.dead,
+        ready=lambda: state.unready,
+        new_loop=request.param,
+    )
     made.start()
     yield made
     made.stop()

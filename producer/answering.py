@@ -56,7 +56,7 @@ def answer(judged: Judged, run: Run, looks_up: bool) -> int:
     Counts of a run that fails in the middle are what the table of results says of it.
     Raises a `ProducerError`: a `StoppedError` where a pause, a budget or a fault of the run has left rows open.
     """
-    rows, observation = counted(judged.rows)
+    rows, observation = counted(judged.rows, run.file.job)
     assignment = Assignment(run.ledger.apart_from(run.id), run.id, looks_up)
     sent = [column(name).cast("binary").alias(name) for name in (ID, VALUE)]
     outcomes = rows.select(*sent, column(FINGERPRINT)).mapInArrow(assignment.answer, SCHEMA)

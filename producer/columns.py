@@ -19,8 +19,9 @@ VALUE = f"{PREFIX}value"
 VERDICT = f"{PREFIX}verdict"
 TRUNCATED = f"{PREFIX}truncated"
 REPEATED = f"{PREFIX}repeated"
-# The one name that is public: routes ask for it.
+# The names that are public: rules and routes ask for the first, routes for the second.
 PROMPT_CHARS = "prompt_chars"
+RULE = "rule"
 CORRUPT = CORRUPT_COLUMN
 
 

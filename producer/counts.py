@@ -12,6 +12,10 @@ from pyspark.sql import functions as fn
 from producer import columns as names
 from producer.columns import column
 from producer.verdicts import Reject
+from schemas.job import Job
+
+# What the names of observed counts begin with that are of one rule.
+_RULE = "rule:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,7 @@ class Counts:
     """Rows of one run. `published` means acknowledged by the broker; a dry run has none.
 
     `held_back`: rows to be asked that a canary has kept from being published.
+    `rules`: how many of all rows each rule took.
     """
 
     read: int = 0
@@ -29,6 +34,7 @@ class Counts:
     truncated: int = 0
     rejected_by_reason: Mapping[str, int] = field(default_factory=dict)
     held_back: int = 0
+    rules: Mapping[str, int] = field(default_factory=dict)
 
     def imbalance(self) -> str | None:
         """Say how the sum fails, or None: each row is published, rejected, deduplicated, skipped or held back."""
@@ -46,8 +52,8 @@ def publishable(rows: DataFrame) -> DataFrame:
     return rows.where(_passes())
 
 
-def counted(rows: DataFrame) -> tuple[DataFrame, Observation]:
-    """Count judged rows on their way to the sink and keep those to publish.
+def counted(rows: DataFrame, job: Job | None = None) -> tuple[DataFrame, Observation]:
+    """Count judged rows on their way to the sink and keep those to publish; rules are counted of this job.
 
     The counting stands in the last stage before the sink, which each row passes in one successful task.
     """
@@ -58,6 +64,7 @@ def counted(rows: DataFrame) -> tuple[DataFrame, Observation]:
         "deduplicated": column(names.REPEATED),
         "truncated": _passes() & column(names.TRUNCATED),
         **{str(member): reason == str(member) for member in Reject},
+        **{f"{_RULE}{rule.name}": column(names.RULE) == rule.name for rule in (job.rules if job else ())},
     }
     observation = Observation()
     observed = rows.observe(observation, *(fn.count_if(counts).alias(name) for name, counts in metrics.items()))
@@ -75,6 +82,7 @@ def judged_counts(observed: Mapping[str, Any], published: int, skipped: int) -> 
         skipped=skipped,
         truncated=int(observed["truncated"]),
         rejected_by_reason=reasons,
+        rules={name.removeprefix(_RULE): int(n) for name, n in observed.items() if name.startswith(_RULE)},
     )
 
 

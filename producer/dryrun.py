@@ -42,7 +42,7 @@ def dry_run(spark: SparkSession, run: Run, reached: Reached) -> Estimate:
     looks_up = run.file.job.incremental and reached.any_finished
     system = run.file.job.prompt.system or ""
     with judge(spark, run) as judged, spark_errors():
-        rows, observation = counted(judged.rows)
+        rows, observation = counted(judged.rows, run.file.job)
         sizes = _sizes(rows, system, run.ledger if looks_up else None)
         samples = publishable(judged.rows).limit(_SAMPLES).select(*map(column, _SHOWN)).collect()
     seen = observation.get

@@ -104,20 +104,20 @@ def judge(spark: SparkSession, run: Run) -> Judged:
     judged = Judged(rows, table, cached=(repeated, table.rows))
     if job.dedup:
         return _deduplicated(spark, judged, run)
-    return _keyed(judged) if run.has_canary else judged
+    return _keyed(judged, run) if run.has_canary else judged
 
 
-def _keyed(judged: Judged) -> Judged:
+def _keyed(judged: Judged, run: Run) -> Judged:
     """Keep on disk who asks what, since it is needed more than once, and count all rows on the way."""
     with spark_errors():
-        passing, seen = counted(judged.rows)
+        passing, seen = counted(judged.rows, run.file.job)
         asks = distinct.asks(passing).persist(StorageLevel.DISK_ONLY)
         return replace(judged, cached=(*judged.cached, asks), asks=asks, seen=seen, distinct=asks.count())
 
 
 def _deduplicated(spark: SparkSession, judged: Judged, run: Run) -> Judged:
     """Let one row lead for each request."""
-    judged = _keyed(judged)
+    judged = _keyed(judged, run)
     assert judged.asks is not None
     with spark_errors():
         if not distinct.any_repeats(judged.asks):
@@ -175,7 +175,7 @@ def _keep_requests(spark: SparkSession, judged: Judged, run: Run) -> None:
 
 def _send(judged: Judged, run: Run, looks_up: bool, plan: Plan | None, acked: int) -> None:
     """Publish what no canary has; counts of an unfinished run hold what the tasks that did finish published."""
-    rows, observation = counted(judged.rows)
+    rows, observation = counted(judged.rows, run.file.job)
     lookup = run.ledger.finished if looks_up else None
     if plan and plan.is_all:
         # What is finished has been looked up for the canary, and nothing else is left.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
@@ -10,10 +12,11 @@ from producer.columns import any_of, column, first_of, text_of
 from producer.explain import fitting
 from producer.request import Request, fingerprint, message, shared_bytes
 from producer.source import Table
-from producer.texts import cleaning, cut, is_overlong, sendable
+from producer.texts import cleaning, cutting, has_more_characters, has_more_tokens, script_share, sendable
 from producer.verdicts import Message, verdict
 from schemas import template
-from schemas.job import Clean, Job, Route
+from schemas.job import Job
+from schemas.shaping import Rule
 from schemas.text import clean_text
 
 # The number of the route of rows that no route takes.
@@ -22,10 +25,13 @@ NO_ROUTE = -1
 
 def prepare(table: Table, job: Job, request: Request) -> DataFrame:
     """Add to each row its id, prompt, model, fingerprint, message and verdict; raises `WrongJobError`."""
+    _check_scripts(table.rows, job)
     rows = _with_texts(table.rows, job)
     rows = rows.withColumn(names.PROMPT, rendered(job.prompt.template))
-    if job.routes:
+    if job.rules or job.routes:
         rows = rows.withColumn(names.PROMPT_CHARS, fn.length(names.PROMPT))
+    if job.rules:
+        rows = rows.withColumn(names.RULE, _rule(rows, job.rules))
     rows = rows.withColumns(_routed(rows, job))
     rows = rows.withColumn(names.FINGERPRINT, fingerprint(column(names.MODEL), column(names.PROMPT), request))
     written = Message(message(request), shared_bytes(request))
@@ -46,20 +52,38 @@ def rendered(text: str) -> Column:
 
 def _with_texts(rows: DataFrame, job: Job) -> DataFrame:
     """Add the id and every text column that a prompt or a rule of cleaning names."""
-    texts = sorted({*template.columns(job.prompt.template), *job.clean.columns})
-    added = {text_of(name): sendable(column(name).cast("string")) for name in texts}
+    texts = sorted({*job.prompt.columns, *job.clean.columns})
+    # Where control characters go, U+0000 goes with them.
+    as_read = job.clean.columns if job.clean.strip_control else []
+    kept = {name: column(name).cast("string") for name in texts}
+    added = {text_of(name): text if name in as_read else sendable(text) for name, text in kept.items()}
     rows = rows.withColumns({names.ID: column(job.id).cast("string"), **added})
     cleaned = [text_of(name) for name in dict.fromkeys(job.clean.columns)]
     for step in cleaning(job.clean):
         rows = rows.withColumns({name: step(column(name)) for name in cleaned})
-    if not _cuts(job.clean):
-        return rows.withColumn(names.TRUNCATED, fn.lit(False))
-    rows = rows.withColumn(names.TRUNCATED, any_of(is_overlong(column(name), job.clean) for name in cleaned))
-    return rows.withColumns({name: cut(column(name), job.clean) for name in cleaned})
+    over = fn.lit(False)
+    if cuts := cutting(job.clean):
+        tests = [test(column(name), job.clean) for name in cleaned for test in (has_more_characters, has_more_tokens)]
+        over = any_of(tests)
+    rows = rows.withColumn(names.TRUNCATED, over)
+    for step in cuts:
+        rows = rows.withColumns({name: step(column(name)) for name in cleaned})
+    return rows
 
 
-def _cuts(rules: Clean) -> bool:
-    return rules.max_chars is not None and rules.on_overlong == "truncate"
+def _check_scripts(rows: DataFrame, job: Job) -> None:
+    """Let the JVM say which script it does not know, before any row is read."""
+    if job.language and job.language.scripts:
+        with fitting("language.scripts"):
+            rows.sparkSession.sql("SELECT 'a' AS text").select(
+                script_share(column("text"), job.language.scripts)
+            ).first()
+
+
+def _rule(rows: DataFrame, rules: Sequence[Rule]) -> Column:
+    """Name the first rule that holds; null if none does."""
+    conditions = [_condition(rows, f"rules.{number}.when", rule.when) for number, rule in enumerate(rules)]
+    return first_of(zip(conditions, [fn.lit(rule.name) for rule in rules], strict=True)).cast("string")
 
 
 def _routed(rows: DataFrame, job: Job) -> dict[str, Column]:
@@ -67,7 +91,7 @@ def _routed(rows: DataFrame, job: Job) -> dict[str, Column]:
 
     Without one the model is null, which is the worker's default; without a template of its own a route has the job's.
     """
-    conditions = [_condition(rows, number, route) for number, route in enumerate(job.routes)]
+    conditions = [_condition(rows, f"routes.{number}.when", route.when) for number, route in enumerate(job.routes)]
     models = [fn.lit(route.model) for route in job.routes]
     found = {names.MODEL: first_of(zip(conditions, models, strict=True)).cast("string")}
     numbers = [fn.lit(number) for number in range(len(job.routes))]
@@ -79,10 +103,10 @@ def _routed(rows: DataFrame, job: Job) -> dict[str, Column]:
     return found
 
 
-def _condition(rows: DataFrame, number: int, route: Route) -> Column:
-    if route.when is None:
+def _condition(rows: DataFrame, place: str, when: str | None) -> Column:
+    if when is None:
         return fn.lit(True)
-    with fitting(f"routes.{number}.when"):
-        condition = fn.expr(route.when)
+    with fitting(place):
+        condition = fn.expr(when)
         rows.where(condition)
     return condition

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from producer.arguments import Arguments
 from schemas import sources, template, topics
-from schemas.job import Clean, Job
+from schemas.job import Job
 from schemas.settings import TopicSettings
+from schemas.shaping import Clean
 from schemas.text import clean_text
 
 
@@ -35,8 +36,8 @@ def _clean(clean: Clean) -> Iterator[str]:
     rules = sorted(clean.model_fields_set - {"columns"})
     if rules and not clean.columns:
         yield f"clean.columns: names no column, so {', '.join(rules)} would do nothing"
-    if "on_overlong" in clean.model_fields_set and clean.max_chars is None:
-        yield "clean.on_overlong: says nothing without max_chars"
+    if "on_overlong" in clean.model_fields_set and not clean.has_limit:
+        yield "clean.on_overlong: says nothing without max_chars or max_tokens"
 
 
 def _request(job: Job) -> Iterator[str]:

@@ -10,12 +10,12 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import StringType, StructField, StructType
 
 from producer import csvfiles, jdbc
-from producer.columns import CORRUPT, PREFIX, PROMPT_CHARS, column
+from producer.columns import CORRUPT, PREFIX, PROMPT_CHARS, RULE, column
 from producer.errors import WrongJobError
 from producer.explain import first_line, fitting, spark_errors
 from producer.settings import JobFile
 from producer.verdicts import DETAIL, REASON
-from schemas import sources, template
+from schemas import sources
 from schemas.job import Job, Source
 from schemas.settings import SettingsError
 
@@ -124,11 +124,13 @@ def _check_columns(job: Job, table: Table) -> None:
 
 
 def _named(job: Job) -> list[tuple[str, str]]:
-    texts = sorted(template.columns(job.prompt.template))
+    texts = sorted(job.prompt.columns)
+    language = job.language.column if job.language else None
     return [
         ("id", job.id),
         *(("prompt.template", name) for name in texts),
         *(("clean.columns", name) for name in job.clean.columns),
+        *([("language.column", language)] if language else []),
     ]
 
 
@@ -145,6 +147,6 @@ def _types(job: Job, table: Table) -> list[str]:
 
 
 def _taken(job: Job, known: set[str]) -> list[str]:
-    ours = {REASON, DETAIL, *([PROMPT_CHARS] if job.routes else [])}
+    ours = {REASON, DETAIL, *([PROMPT_CHARS] if job.routes or job.rules else []), *([RULE] if job.rules else [])}
     taken = sorted(name for name in known if name.lower() in ours or name.lower().startswith(PREFIX))
     return [f"source: column {name} has a name that the producer adds; rename it" for name in taken]

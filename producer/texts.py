@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
-from schemas.job import Clean
+from schemas.shaping import Clean
 from schemas.text import REPLACEMENT
+from schemas.tokens import BYTES_A_TOKEN, most_bytes
 
 Step = Callable[[Column], Column]
 
@@ -25,6 +26,9 @@ _LINE_BREAKS = r"(?i)<br\s*/?>|</(?:p|div|li|tr|h[1-6]|blockquote)\s*>"
 _TAGS = r"(?i)</?[a-z!?][^<>]*>"
 # Tags go before entities are read, so that an escaped tag stays as text.
 _HTML = ((_HIDDEN, ""), (_LINE_BREAKS, "\n"), (_TAGS, ""))
+# Control characters: those that Python counts as white space part words, the others part nothing.
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+_PARTING = r"[\x0b\x0c\x1c-\x1f\x85]"
 # Spark has no function for either; both are static methods of libraries that Spark itself ships.
 _NORMALIZER = "com.ibm.icu.text.Normalizer"
 _UNESCAPER = "org.apache.commons.text.StringEscapeUtils"
@@ -49,14 +53,18 @@ def is_blank(text: Column) -> Column:
 
 
 def cleaning(rules: Clean) -> list[Step]:
-    """Name the steps of the job file in their order: HTML, Unicode form, white space.
+    """Name the steps of the job file in their order: HTML, control characters, Unicode form, white space.
 
     Each step names its text several times, so it must be a column of its own before the next step: as one
     expression they would multiply.
     """
     steps: list[Step] = []
     if rules.strip_html:
-        steps += [*map(_removed, _HTML), _unescaped, sendable]
+        steps += [*map(_removed, _HTML), _unescaped]
+    if rules.strip_control:
+        steps.append(_uncontrolled)
+    elif rules.strip_html:
+        steps.append(sendable)
     if rules.normalize:
         steps.append(partial(_normalized, form=rules.normalize))
     if rules.collapse_whitespace:
@@ -64,16 +72,57 @@ def cleaning(rules: Clean) -> list[Step]:
     return steps
 
 
-def cut(text: Column, rules: Clean) -> Column:
-    """Cut to `max_chars` code points if the job file says so; a surrogate pair is never split."""
-    if rules.max_chars is None or rules.on_overlong != "truncate":
-        return text
-    return fn.substring(text, 1, rules.max_chars)
+def cutting(rules: Clean) -> list[Step]:
+    """Name the steps that cut text to `max_chars` code points and `max_tokens`, if the job file says so.
+
+    No code point is ever split.
+    """
+    if rules.on_overlong != "truncate":
+        return []
+    by_chars = [partial(fn.substring, pos=1, len=rules.max_chars)] if rules.max_chars else []
+    return [*by_chars, *([partial(_cut_to_bytes, most=most_bytes(rules.max_tokens))] if rules.max_tokens else [])]
 
 
-def is_overlong(text: Column, rules: Clean) -> Column:
+def has_more_characters(text: Column, rules: Clean) -> Column:
     """Tell whether text has more than `max_chars` code points."""
     return fn.lit(False) if rules.max_chars is None else fn.length(text) > rules.max_chars
+
+
+def has_more_tokens(text: Column, rules: Clean) -> Column:
+    """Tell whether text is estimated to have more than `max_tokens` tokens."""
+    return fn.lit(False) if rules.max_tokens is None else fn.octet_length(text) > most_bytes(rules.max_tokens)
+
+
+def tokens(text: Column) -> Column:
+    """Compute `schemas.tokens.estimated_tokens` of a text."""
+    return (1 + fn.bround(fn.octet_length(text) / BYTES_A_TOKEN)).cast("long")
+
+
+def script_share(text: Column, scripts: Sequence[str]) -> Column:
+    """Compute which share of a text's letters is of these scripts, 0 to 1; null of a text without letters."""
+    letters = fn.regexp_replace(text, r"\P{L}+", "")
+    others = "".join(rf"\p{{Is{script}}}" for script in scripts)
+    wanted = fn.regexp_replace(letters, f"[^{others}]+", "")
+    return fn.length(wanted) / fn.nullif(fn.length(letters), fn.lit(0))
+
+
+def _cut_to_bytes(text: Column, most: int) -> Column:
+    """Keep the code points that lie within so many bytes: the first byte cut off must begin one."""
+    encoded = text.cast("binary")
+
+    def begins_none(after: int) -> Column:
+        return fn.hex(fn.substring(encoded, after + 1, 1)).between("80", "BF")
+
+    size = fn.when(~begins_none(most), most)
+    for less in (1, 2):
+        size = size.when(~begins_none(most - less), max(most - less, 0))
+    kept = fn.substr(encoded, fn.lit(1), size.otherwise(max(most - 3, 0))).cast("string")
+    return fn.when(fn.octet_length(text) > most, kept).otherwise(text)
+
+
+def _uncontrolled(text: Column) -> Column:
+    parted = fn.regexp_replace(fn.regexp_replace(text, _PARTING, " "), _CONTROL, "")
+    return fn.when(text.rlike(_CONTROL), parted).otherwise(text)
 
 
 def _removed(markup: tuple[str, str]) -> Step:

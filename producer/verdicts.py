@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
-from producer.columns import CORRUPT, ID, MODEL, PROMPT, column, first_of, text_of
-from producer.texts import has_outer_space, is_blank, is_overlong
-from schemas import template
+from producer.columns import CORRUPT, ID, MODEL, PROMPT, RULE, column, first_of, text_of
+from producer.texts import has_more_characters, has_more_tokens, has_outer_space, is_blank, script_share, tokens
 from schemas.job import Job
 from schemas.message import MAX_ID_BYTES
 from schemas.text import REPLACEMENT
@@ -27,8 +26,11 @@ class Reject(StrEnum):
     UNREADABLE_ROW = "unreadable_row"
     NULL_ID = "null_id"
     INVALID_ID = "invalid_id"
+    NO_RULE = "no_rule"
+    RULED_OUT = "ruled_out"
     NULL_COLUMN = "null_column"
     INVALID_TEXT = "invalid_text"
+    OTHER_LANGUAGE = "other_language"
     TOO_SHORT = "too_short"
     TOO_LONG = "too_long"
     BLANK_PROMPT = "blank_prompt"
@@ -50,13 +52,15 @@ def verdict(job: Job, message: Message, *, corrupt: bool, lossy: bool) -> Column
 
     A prompt is blank when every column that the template names is blank: then nothing of the row is in it.
     """
-    named = sorted(template.columns(job.prompt.template))
+    named = sorted(job.prompt.columns)
     checks = [
         *([(column(CORRUPT).isNotNull(), reject(Reject.UNREADABLE_ROW))] if corrupt else []),
         (column(ID).isNull(), reject(Reject.NULL_ID)),
         *_ids(lossy),
+        *_rules(job),
         *((column(text_of(name)).isNull(), reject(Reject.NULL_COLUMN, name)) for name in named),
         *((_is_broken_text(name, lossy), reject(Reject.INVALID_TEXT, name)) for name in named),
+        *_language(job, named),
         *_lengths(job),
         (_all(is_blank(column(text_of(name))) for name in named), reject(Reject.BLANK_PROMPT)),
         (_may_be_large(message) & (_size(message) > MAX_MESSAGE_BYTES), _too_large(message)),
@@ -80,6 +84,28 @@ def _ids(lossy: bool) -> Iterable[tuple[Column, Column]]:
     yield fn.octet_length(id_) > MAX_ID_BYTES, reject(Reject.INVALID_ID, f"is longer than {MAX_ID_BYTES} bytes")
 
 
+def _rules(job: Job) -> Iterable[tuple[Column, Column]]:
+    if not job.rules:
+        return
+    yield column(RULE).isNull(), reject(Reject.NO_RULE)
+    if unsent := [rule.name for rule in job.rules if not rule.send]:
+        yield column(RULE).isin(unsent), reject(Reject.RULED_OUT, column(RULE))
+
+
+def _language(job: Job, named: Sequence[str]) -> Iterable[tuple[Column, Column]]:
+    wanted = job.language
+    if wanted and wanted.column:
+        said = fn.lower(fn.trim(column(wanted.column).cast("string")))
+        known = said.isin([word.lower().strip() for word in wanted.keep])
+        yield ~fn.coalesce(known, fn.lit(False)), reject(Reject.OTHER_LANGUAGE, wanted.column)
+    if wanted and wanted.scripts:
+        share = fn.coalesce(
+            script_share(fn.concat_ws(" ", *map(column, map(text_of, named))), wanted.scripts), fn.lit(0)
+        )
+        detail = fn.concat(fn.round(share * 100).cast("int"), fn.lit(f" % {', '.join(wanted.scripts)}"))
+        yield share < wanted.min_share, reject(Reject.OTHER_LANGUAGE, detail)
+
+
 def _is_broken_text(name: str, lossy: bool) -> Column:
     """Tell whether bytes of the source that are no text reach the message, where they would stand as U+FFFD."""
     prompt = column(PROMPT)
@@ -99,7 +125,9 @@ def _lengths(job: Job) -> Iterable[tuple[Column, Column]]:
         detail = fn.concat(fn.lit(f"{name}: "), fn.length(text), fn.lit(" characters"))
         yield fn.length(text) < rules.min_chars, reject(Reject.TOO_SHORT, detail)
         if rules.on_overlong == "reject":
-            yield is_overlong(text, rules), reject(Reject.TOO_LONG, detail)
+            yield has_more_characters(text, rules), reject(Reject.TOO_LONG, detail)
+            estimate = fn.concat(fn.lit(f"{name}: about "), tokens(text), fn.lit(" tokens"))
+            yield has_more_tokens(text, rules), reject(Reject.TOO_LONG, estimate)
 
 
 def _may_be_large(message: Message) -> Column:

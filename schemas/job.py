@@ -7,13 +7,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from schemas import template, topics
+from schemas.shaping import Clean, Language, Part, PromptTemplate, Route, Rule, Text
 from schemas.text import is_json
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
-Text = Annotated[str, Field(min_length=1)]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d)")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -31,11 +31,7 @@ def duration(value: object) -> object:
 Duration = Annotated[timedelta, BeforeValidator(duration, json_schema_input_type=str), Field(gt=timedelta())]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class Source(_Part):
+class Source(Part):
     """The table to read: by path, by name, or by the options of its format."""
 
     format: Literal["parquet", "csv", "json", "jsonl", "delta", "iceberg", "jdbc", "table"]
@@ -58,71 +54,20 @@ class Source(_Part):
         return self
 
 
-class Clean(_Part):
-    """What is done to the text columns before the prompt is made."""
-
-    columns: list[Text] = Field(default_factory=list)
-    strip_html: bool = False
-    collapse_whitespace: bool = False
-    normalize: Literal["NFC", "NFD", "NFKC", "NFKD"] | None = None
-    min_chars: int = Field(1, ge=0)
-    max_chars: int | None = Field(None, ge=1)
-    on_overlong: Literal["truncate", "reject"] = "truncate"
-
-    @model_validator(mode="after")
-    def _bounds_agree(self) -> Clean:
-        if self.max_chars is not None and self.max_chars < self.min_chars:
-            raise ValueError("max_chars is below min_chars")
-        return self
-
-
-class PromptTemplate(_Part):
-    """How a row becomes a request."""
-
-    system: Text | None = None
-    template: Text
-
-    @field_validator("template")
-    @classmethod
-    def _parses(cls, value: str) -> str:
-        return _names_a_column(value)
-
-
-class Route(_Part):
-    """One line of the routing table; without `when` it takes every row."""
-
-    when: Text | None = Field(None, description="SQL condition over the source columns and prompt_chars")
-    model: Text
-    template: Text | None = Field(
-        None, description="for the rows of this route; names the columns of prompt.template"
-    )
-
-    @field_validator("template")
-    @classmethod
-    def _parses(cls, value: str | None) -> str | None:
-        return None if value is None else _names_a_column(value)
-
-
-def _names_a_column(value: str) -> str:
-    if not template.columns(value):
-        raise ValueError("names no {column}, so every row would ask the same")
-    return value
-
-
-class Output(_Part):
+class Output(Part):
     """What the answer must look like."""
 
     json_schema: Path | None = None
 
 
-class Budget(_Part):
+class Budget(Part):
     """What one run may spend."""
 
     usd: float | None = Field(None, gt=0)
     tokens: int | None = Field(None, gt=0)
 
 
-class Canary(_Part):
+class Canary(Part):
     """The rows that go first, and what stops the rest."""
 
     rows: int = Field(200, ge=1)
@@ -130,7 +75,7 @@ class Canary(_Part):
     timeout_s: float = Field(600, gt=0)
 
 
-class Target(_Part):
+class Target(Part):
     """The table that the answers are joined into."""
 
     format: Literal["delta", "iceberg", "parquet"]
@@ -156,7 +101,7 @@ class Target(_Part):
         return self.beside or self.path or self.table or ""
 
 
-class Job(_Part):
+class Job(Part):
     """A whole job file."""
 
     job: Name = Field(description="the namespace of ids")
@@ -164,6 +109,10 @@ class Job(_Part):
     source: Source
     id: Text = Field(description="column with a stable, unique id")
     clean: Clean = Clean()
+    language: Language | None = Field(None, description="rows of other languages are rejected")
+    rules: list[Rule] = Field(
+        default_factory=list, description="the first that holds decides; a row that none takes is rejected"
+    )
     prompt: PromptTemplate
     routes: list[Route] = Field(default_factory=list)
     params: dict[str, Any] = Field(default_factory=dict)
@@ -194,11 +143,18 @@ class Job(_Part):
             raise ValueError("must be JSON: text, finite numbers, true, false, null, lists and names; quote a date")
         return value
 
-    @field_validator("routes")
+    @field_validator("rules", "routes")
     @classmethod
-    def _only_the_last_takes_all(cls, value: list[Route]) -> list[Route]:
-        if any(route.when is None for route in value[:-1]):
-            raise ValueError("only the last route may leave out `when`; those after it would never be reached")
+    def _only_the_last_takes_all(cls, value: list[Any]) -> list[Any]:
+        if any(line.when is None for line in value[:-1]):
+            raise ValueError("only the last may leave out `when`; those after it would never be reached")
+        return value
+
+    @field_validator("rules")
+    @classmethod
+    def _have_names_of_their_own(cls, value: list[Rule]) -> list[Rule]:
+        if len({rule.name for rule in value}) < len(value):
+            raise ValueError("two rules have one name")
         return value
 
     @model_validator(mode="after")

@@ -14,10 +14,12 @@ from pyspark.sql import functions as fn
 
 from producer import columns as names
 from producer.pipeline import judge
-from producer.texts import WHITE_SPACE, cleaning, sendable
-from schemas.job import Clean
+from producer.texts import WHITE_SPACE, cleaning, cutting, has_more_tokens, sendable, tokens
+from schemas.shaping import Clean
 from schemas.text import clean_text
+from schemas.tokens import estimated_tokens
 from tests.spark.producing import body, judged_texts, make_run, reason, texts_frame, write_job, write_rows
+from worker.core.tokens import Estimate, Size
 
 pytestmark = pytest.mark.spark
 
@@ -116,6 +118,62 @@ def test_a_cut_falls_between_code_points_and_is_counted(spark: SparkSession, tmp
         "4": "short",
     }
     assert [id_ for id_, row in found.items() if row[names.TRUNCATED]] == ["1", "2"]
+
+
+def test_control_characters_go_and_those_that_part_words_leave_a_space(spark: SparkSession) -> None:
+    every = "".join(map(chr, range(0x20))) + "".join(map(chr, range(0x7F, 0xA0)))
+    texts: list[str | None] = [f"a{every}b", "a\0b\x1b[31m\u200d\ufeff", "", None]
+
+    assert clean(spark, texts, strip_control=True) == ["a\t\n  \r     b", "ab[31m\u200d\ufeff", "", None]
+    assert clean(spark, ["&#0;&#7;a&#11;b"], strip_control=True, strip_html=True) == ["a b"]
+
+
+def test_tokens_are_estimated_and_cut_by_the_workers_own_rule(spark: SparkSession) -> None:
+    @MANY
+    @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=30), min_size=50), st.integers(1, 12))
+    def agrees(texts: list[str], most: int) -> None:
+        some: list[str | None] = [*texts, "", "a" * 2, "a" * 3, "a" * 6, "a" * 7, "中文字符", "é🎉" * 9]
+        rules = Clean(columns=["text"], max_tokens=most)
+        frame = texts_frame(spark, some).withColumns(
+            {
+                "estimate": tokens(fn.col("text")),
+                "over": has_more_tokens(fn.col("text"), rules),
+                "cut": next(step(fn.col("text")) for step in cutting(rules)),
+            }
+        )
+        for row in frame.collect():
+            size = Size(len(row["text"].encode()))
+            assert row["estimate"] == Estimate().prompt_tokens(size)
+            assert row["over"] == (row["estimate"] > most)
+            assert row["cut"] == longest_prefix(row["text"], most)
+
+    agrees()
+
+
+def test_u0000_goes_with_the_other_control_characters(spark: SparkSession, tmp_path: Path) -> None:
+    (row,) = judged_texts(spark, tmp_path, [("1", "a\0b")], clean={"columns": ["text"], "strip_control": True})
+
+    assert body(row)["prompt"] == "ab"
+
+
+def longest_prefix(text: str, most: int) -> str:
+    sizes = range(len(text), -1, -1)
+    return next(text[:size] for size in sizes if estimated_tokens(len(text[:size].encode())) <= most)
+
+
+def test_a_text_of_too_many_tokens_is_cut_or_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [("1", "一二三四五六七八九十"), ("2", "short"), ("3", "abcdefghij")]
+    rules: dict[str, Any] = {"columns": ["text"], "max_tokens": 4, "max_chars": 9}
+    found = {row[names.ID]: row for row in judged_texts(spark, tmp_path, rows, clean=rules)}
+    assert {id_: (body(row)["prompt"], row[names.TRUNCATED]) for id_, row in found.items()} == {
+        "1": ("一二三四", True),
+        "2": ("short", False),
+        "3": ("abcdefghi", True),
+    }
+    rules = {"columns": ["text"], "max_tokens": 4, "on_overlong": "reject"}
+    found = {row[names.ID]: row for row in judged_texts(spark, tmp_path, rows, clean=rules)}
+    assert {id_: reason(row) for id_, row in found.items()} == {"1": "too_long", "2": None, "3": None}
+    assert found["1"][names.VERDICT]["detail"] == "text: about 9 tokens"
 
 
 def test_overlong_and_short_text_is_rejected_by_length(spark: SparkSession, tmp_path: Path) -> None:

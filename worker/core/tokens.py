@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.tokens import BYTES_A_TOKEN, estimated_tokens
+
 # No call takes more, whatever a message allows or a server says; sums of very many still fit a `bigint`.
 MOST_TOKENS = 2**40
-# Until the endpoint has reported anything: about right for most tokenizers and scripts, in bytes of UTF-8.
-_BYTES_A_TOKEN = 4.0
 _COMPLETION_TOKENS = 256.0
 _SMOOTHING = 0.05
 # A reserve above the mean, so that few calls exceed theirs.
@@ -36,13 +36,13 @@ class Size:
 class Estimate:
     """What calls of one endpoint take, as learned so far."""
 
-    bytes_a_token: float = _BYTES_A_TOKEN
+    bytes_a_token: float = BYTES_A_TOKEN
     completion: float = _COMPLETION_TOKENS
     _learned: bool = False
 
     def prompt_tokens(self, size: Size) -> int:
         """Tokens of the prompt."""
-        return 1 + round(size.prompt_bytes / self.bytes_a_token)
+        return estimated_tokens(size.prompt_bytes, self.bytes_a_token)
 
     def completion_tokens(self, size: Size) -> int:
         """Tokens of the answer: the most that is allowed, else somewhat more than usual."""

@@ -1,0 +1,57 @@
+"""The parts of a job file that decide which rows are asked, and what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.documents import validate_document
+from schemas.job import Job
+from schemas.settings import SettingsError
+from schemas.tokens import estimated_tokens, most_bytes
+from worker.core.tokens import Estimate, Size
+
+LEAST: dict[str, Any] = {
+    "job": "reviews",
+    "source": {"format": "parquet", "path": "data/reviews"},
+    "id": "review_id",
+    "prompt": {"template": "Review: {text}"},
+    "target": {"format": "delta", "path": "warehouse/reviews"},
+}
+
+
+def problems(**changes: Any) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        validate_document("reviews.yaml", LEAST | changes, Job)
+    return caught.value.problems
+
+
+@given(st.integers(0, 10**9), st.integers(1, 10**6))
+def test_tokens_are_estimated_as_a_worker_begins_to(size: int, most: int) -> None:
+    assert estimated_tokens(size) == Estimate().prompt_tokens(Size(size))
+    assert estimated_tokens(most_bytes(most)) <= most < estimated_tokens(most_bytes(most) + 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"rules": [{"when": "a > 1"}]}, "rules.0.name: is missing"),
+        ({"rules": [{"name": "a b", "when": "a > 1"}]}, "rules.0.name: "),
+        ({"rules": [{"name": "a"}, {"name": "b", "when": "x"}]}, "rules: only the last may leave out `when`"),
+        ({"rules": [{"name": "a", "when": "x"}, {"name": "a", "when": "y"}]}, "rules: two rules have one name"),
+        ({"language": {}}, "language: needs a column with keep, or scripts, or both"),
+        ({"language": {"column": "lang"}}, "language: column and keep go together"),
+        ({"language": {"scripts": ["Han"], "min_share": 0}}, "language.min_share: "),
+        ({"language": {"column": "l", "keep": ["en"], "min_share": 0.5}}, "language: min_share says nothing"),
+        ({"language": {"scripts": ["Han}"]}}, "language.scripts: 'Han}' is no name of a script"),
+        ({"clean": {"max_tokens": 0}}, "clean.max_tokens: "),
+    ],
+)
+def test_what_makes_no_sense_is_named(changes: dict[str, Any], problem: str) -> None:
+    found = problems(**changes)
+
+    assert len(found) == 1
+    assert found[0].startswith(problem)

@@ -14,6 +14,7 @@ from pydantic.json_schema import JsonSchemaMode
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from control.dead_letters.cli import app as dead_letters
+from control.doctor import cli as doctors
 from control.ends import stop
 from control.jobs import cli as jobs
 from control.migrate import migrate as run_migrations
@@ -41,6 +42,7 @@ app.add_typer(dead_letters, name="dead-letters")
 for order in (jobs.pause, jobs.resume, jobs.cancel):
     app.command(epilog=jobs.SETTINGS)(order)
 app.command(epilog=reports.SETTINGS)(reports.report)
+app.command(epilog=doctors.SETTINGS)(doctors.doctor)
 app.command(epilog=status.SETTINGS)(status.status)
 app.command(epilog=reconciliations.SETTINGS)(reconciliations.reconcile)
 

@@ -34,10 +34,10 @@ def connect(settings: DatabaseSettings) -> Connection:
         connection = psycopg.connect(
             settings.url.get_secret_value(), autocommit=True, connect_timeout=_CONNECT_SECONDS
         )
-        revision = _revision(connection)
-    if revision is None or revision < REVISION:
+        found = revision(connection)
+    if found is None or found < REVISION:
         connection.close()
-        raise SchemaMissingError(f"its schema is at revision {revision or 'none'}, {REVISION} is needed")
+        raise SchemaMissingError(f"its schema is at revision {found or 'none'}, {REVISION} is needed")
     return connection
 
 
@@ -52,7 +52,8 @@ def translated() -> Iterator[None]:
         raise DatabaseRefusedError(_first_line(error)) from None
 
 
-def _revision(connection: Connection) -> str | None:
+def revision(connection: Connection) -> str | None:
+    """Read the revision of the tables, None before the first migration; raises the driver's errors."""
     try:
         row = connection.execute(_REVISION).fetchone()
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 SCHEMA = "headrace"
 # The newest migration: what a worker needs to find.
 REVISION = "0005"
@@ -10,3 +12,20 @@ LEASE_SECONDS = 60
 RENEW_SECONDS = 20
 # A message whose third owner died is not started a fourth time.
 MAX_STARTS = 3
+
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_SERVER = re.compile(r"(\[[^\]]*\]|[^:]*)(:\d*)?")
+
+
+def address_fault(rest: str) -> str | None:
+    """Say what is wrong with what follows `postgresql://`, or None.
+
+    A password that is not percent-encoded is taken for a host or a port, and error messages would show it.
+    """
+    server, _, path = rest.partition("/")
+    user, _, servers = server.rpartition("@")
+    if "@" in user or "@" in path.partition("?")[0] or _BROKEN_ESCAPE.search(rest):
+        return "must percent-encode what is special in the user and the password: %40 for @, %2F for /, %25 for %"
+    if not all(_SERVER.fullmatch(one) for one in servers.partition("?")[0].split(",")):
+        return "must name its port by a number, and percent-encode / and : in the user and the password"
+    return None

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from schemas import topics
+from schemas.database import address_fault
 
 _FILE = "_FILE"
 
@@ -131,6 +132,8 @@ class DatabaseSettings(Settings):
         scheme, found, rest = value.get_secret_value().partition("://")
         if not found or scheme not in {"postgresql", "postgres", "postgresql+psycopg"}:
             raise ValueError("must look like postgresql://user@host:5432/database")
+        if fault := address_fault(rest):
+            raise ValueError(fault)
         return SecretStr(f"postgresql://{rest}")
 
 

@@ -6,13 +6,13 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal, Self, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import yaml
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field
 
 from schemas import models
-from schemas.documents import read_document
+from schemas.endpoints import EndpointSettings, read_models
 from schemas.settings import (
     DatabaseSettings,
     GroupSettings,
@@ -26,17 +26,11 @@ from worker.keys import Key
 
 T = TypeVar("T")
 KeysOf: TypeAlias = Callable[[Mapping[str, models.Model]], Mapping[str | None, Key]]
-_DEFAULT_MODEL = "default"
 
 
-class FleetSettings(GroupSettings):
+class FleetSettings(EndpointSettings, GroupSettings):
     """How one worker works."""
 
-    base_url: str | None = Field(None, alias="LLM_BASE_URL")
-    key: SecretStr | None = Field(None, alias="LLM_API_KEY")
-    key_file: Path | None = Field(None, alias="LLM_API_KEY_FILE")
-    model: str | None = Field(None, alias="LLM_MODEL")
-    models_file: Path | None = Field(None, alias="MODELS_FILE")
     max_in_flight: int = Field(256, alias="MAX_IN_FLIGHT", ge=1, le=10_000)
     drain_seconds: float = Field(25, alias="DRAIN_SECONDS", ge=1)
     outage_hours: float = Field(24, alias="OUTAGE_HOURS", gt=0)
@@ -44,17 +38,6 @@ class FleetSettings(GroupSettings):
     metrics_port: int = Field(9400, alias="METRICS_PORT", ge=0, le=65535)
     metrics_host: str = Field("127.0.0.1", alias="METRICS_HOST")
     transport: Literal["aiohttp", "httpx"] = Field("aiohttp", alias="LLM_TRANSPORT")
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_http(cls, value: str | None) -> str | None:
-        return None if value is None else models.base_url(value)
-
-    @model_validator(mode="after")
-    def _names_an_endpoint(self) -> Self:
-        if self.base_url is None and self.models_file is None:
-            raise ValueError("set LLM_BASE_URL (one endpoint) or MODELS_FILE (several)")
-        return self
 
 
 class WorkerSettings:
@@ -77,7 +60,7 @@ class WorkerSettings:
 
     def read_models(self) -> tuple[Mapping[str, models.Model], Mapping[str | None, Key]]:
         """Read the models as they are now, and their keys; raises `SettingsError` with every problem."""
-        found = _models(self.fleet)
+        found = read_models(self.fleet, yaml.safe_load)
         return found, self._keys_of(found)
 
     @property
@@ -102,17 +85,6 @@ def _read(read: Callable[[Mapping[str, str]], T], environ: Mapping[str, str], pr
     except SettingsError as error:
         problems += error.problems
         return None  # type: ignore[return-value]
-
-
-def _models(fleet: FleetSettings) -> Mapping[str, models.Model]:
-    if fleet.models_file is not None:
-        found = read_document(fleet.models_file, models.ModelsFile, yaml.safe_load).models
-        if fleet.model is not None and fleet.model not in found:
-            raise SettingsError("settings", [f"LLM_MODEL {fleet.model} is no alias of {fleet.models_file}"])
-        return found
-    assert fleet.base_url is not None
-    alias = fleet.model or _DEFAULT_MODEL
-    return {alias: models.Model(endpoints=[models.Endpoint(base_url=fleet.base_url)])}
 
 
 def _keys(

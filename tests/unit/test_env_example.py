@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from schemas.endpoints import EndpointSettings
 from schemas.settings import (
     DatabaseSettings,
     GroupSettings,
@@ -19,7 +20,16 @@ from schemas.settings import (
 )
 from worker.settings import FleetSettings, WorkerSettings
 
-GROUPS = (KafkaSettings, TopicSettings, GroupSettings, DatabaseSettings, LogSettings, TracingSettings, FleetSettings)
+GROUPS = (
+    KafkaSettings,
+    TopicSettings,
+    GroupSettings,
+    DatabaseSettings,
+    LogSettings,
+    TracingSettings,
+    EndpointSettings,
+    FleetSettings,
+)
 EXAMPLE = Path(__file__).resolve().parents[2] / ".env.example"
 
 

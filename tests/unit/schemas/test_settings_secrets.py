@@ -40,6 +40,29 @@ def test_a_secret_with_a_line_break_inside_is_refused_without_being_shown(name: 
         assert CANARY not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.parametrize("special", ["/", "@", "%zz", "?a/b@", ":1/"])
+def test_a_password_that_is_not_percent_encoded_is_refused_before_a_driver_shows_its_parts(special: str) -> None:
+    with pytest.raises(SettingsError, match=r"DATABASE_URL must .*percent-encode") as caught:
+        DatabaseSettings.read({"DATABASE_URL": f"postgresql://u:{CANARY}{special}{CANARY}@h:1/d"})
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "/d",
+        "u@h",
+        "u:a%40b%2Fc@h:5432/d",
+        "u@[::1]:5432/d",
+        "u:p@a:1,b:2/d?sslmode=require",
+        "%2Frun%2Fpostgres/d",
+        "u@/d?host=/tmp/x",
+    ],
+)
+def test_an_address_that_libpq_takes_is_taken(rest: str) -> None:
+    assert DatabaseSettings.read({"DATABASE_URL": f"postgresql://{rest}"}).url.get_secret_value().endswith(rest)
+
+
 @pytest.mark.parametrize("value", [CANARY, f"http://{CANARY}@[", f"mysql://u:{CANARY}@h/d"])
 def test_an_error_about_a_secret_does_not_show_it(value: str) -> None:
     with pytest.raises(SettingsError, match="DATABASE_URL") as caught:

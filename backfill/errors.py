@@ -23,6 +23,10 @@ class UnreachableError(BackfillError):
     exit_code = ExitCode.UNREACHABLE
 
 
+class NotAllowedError(BackfillError):
+    """The database user may not do this."""
+
+
 class StoppedError(BackfillError):
     """Somebody stopped the run on purpose."""
 

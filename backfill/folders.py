@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import hashlib
 import os
 import shutil
 from collections.abc import Iterable
@@ -51,6 +52,17 @@ class Folders:
         while listing.hasNext():
             found.append(str(listing.next().getPath().toUri().getPath())[base:])
         return found
+
+    def stamp(self, path: str) -> str:
+        """Sum up names, sizes and times of the files below a folder: another sum means that something has changed."""
+        root = self._path(path)
+        if not self._fs.exists(root):
+            return ""
+        found, listing = hashlib.sha256(), self._fs.listFiles(root, True)
+        while listing.hasNext():
+            file = listing.next()
+            found.update(f"{file.getPath()} {file.getLen()} {file.getModificationTime()}\n".encode())
+        return found.hexdigest()
 
     def move(self, source: str, target: str) -> None:
         """Rename a folder; the target must not exist, its parent is made."""

@@ -12,10 +12,12 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,6 +25,7 @@ import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from backfill import cursor
 from backfill.counts import Counts
 from backfill.errors import AlreadyRunningError, BackfillError, StoppedError, WrongJobError
 from backfill.explain import failure
@@ -30,6 +33,7 @@ from backfill.run import backfill
 from backfill.session import session
 from backfill.settings import BackfillSettings, JobFile, read_job, read_settings
 from backfill.source import Session, database_session
+from backfill.watch import Pace, Watcher
 from schemas import spark_jars
 from schemas.settings import SettingsError
 from schemas.statuses import ExitCode
@@ -38,6 +42,15 @@ _EPILOG = """\
 Example: spark-submit --packages PACKAGE backfill/job.py --job reviews.yaml
 Settings come from the environment (DATABASE_URL, LOG_LEVEL). Run it as often as you like: a run that finds nothing
 new writes nothing, and a second one on the same target ends at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What one start of the job was asked for; times in seconds."""
+
+    job: Path
+    watch: float | None = None
+    full_every: float = 3600.0
 
 
 @dataclass(slots=True)
@@ -88,15 +101,43 @@ def last_line(outcome: Outcome, seconds: float) -> str:
 
 
 def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
-    path = _parse(argv)
+    asked = _parse(argv)
     settings = read_settings(os.environ)
-    file = read_job(path, os.environ)
+    file = read_job(asked.job, os.environ)
     outcome.job = file.job.job
+    if asked.watch is not None:
+        return _watch(settings, file, Pace(asked.watch, asked.full_every), outcome)
+    started = datetime.now(UTC)
     with database_session(settings.database.url, file.job.job, file.target_name) as held:
         _with_spark(settings, file, held, outcome.counts)
+    if not cursor.keep(held.snapshot, file.target_name, outcome.counts, started):
+        _say(sys.stderr, "backfill: the user of DATABASE_URL may not write headrace.backfills: nobody sees this run")
+    return None
 
 
-def _parse(argv: Sequence[str]) -> Path:
+def _watch(settings: BackfillSettings, file: JobFile, pace: Pace, outcome: Outcome) -> None:
+    """Look again and again until SIGTERM or the keyboard; a second one stops in the middle of a run."""
+    stop = threading.Event()
+
+    def end(number: int, _: object) -> None:
+        if stop.is_set():
+            _stop()
+        stop.set()
+
+    def told(counts: Counts, seconds: float) -> None:
+        _say(sys.stdout, last_line(Outcome(file.job.job, counts), seconds))
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    missed = lambda error: _say(sys.stderr, f"backfill: {error}; the next look is in {pace.seconds:g} s")  # noqa: E731
+    spark = session(f"headrace backfill {file.job.job}", settings.log.level, spark_jars.needs(file.job))
+    try:
+        outcome.counts = Watcher(spark, settings, file, pace, told, missed).run(stop)
+    finally:
+        spark.stop()
+
+
+def _parse(argv: Sequence[str]) -> Arguments:
     parser = _Parser(
         prog="spark-submit backfill/job.py",
         description="Join finished answers from Postgres into a warehouse table.",
@@ -105,8 +146,32 @@ def _parse(argv: Sequence[str]) -> Path:
         allow_abbrev=False,
     )
     parser.add_argument("--job", type=Path, required=True, metavar="FILE", help="the job file (YAML)")
-    found: Path = parser.parse_args(argv).job
-    return found
+    parser.add_argument(
+        "--watch",
+        type=_seconds,
+        nargs="?",
+        const=60.0,
+        metavar="SECONDS",
+        help="stay, and look for new answers every so many seconds (60); ends with SIGTERM, between two runs",
+    )
+    parser.add_argument(
+        "--full-every",
+        type=_seconds,
+        default=3600.0,
+        metavar="SECONDS",
+        help="with --watch: read everything again after so long, for changes of the source that no file shows (3600)",
+    )
+    return Arguments(**vars(parser.parse_args(argv)))
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError("must be a number of seconds above 0")
+    return number
 
 
 def _with_spark(settings: BackfillSettings, file: JobFile, held: Session, counts: Counts) -> None:

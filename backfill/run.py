@@ -42,12 +42,15 @@ class Backfill:
 
     def carry_out(self) -> None:
         """Bring the target up to date; raises `BackfillError` or what Spark raises, the target being as it was."""
-        self.counts.results = self.held.snapshot.count
-        present = self.target.existing()
+        snapshot, present = self.held.snapshot, self.target.existing()
+        self.counts.results = snapshot.count if self._reads_all(present) else snapshot.fresh
         if present is None:
             self._create()
         else:
             self._update(self._keyed(present))
+
+    def _reads_all(self, present: DataFrame | None) -> bool:
+        return present is None or (self.fanout is not None and self.fanout.shared)
 
     def _create(self) -> None:
         def ready(table: DataFrame) -> None:
@@ -107,7 +110,7 @@ def backfill(spark: SparkSession, file: JobFile, held: Session, into: Counts) ->
     target = kind(spark, file.job.target.table or file.target_path, shape)
     fan = _fanout(spark, file, held)
     try:
-        results = _results(spark, file, held, fan)
+        results = _results(spark, file, held, fan, held.snapshot.since if target.existing() is not None else None)
         Backfill(rows, results, fan, target, file, held, into).carry_out()
     finally:
         if fan:
@@ -119,10 +122,11 @@ def _fanout(spark: SparkSession, file: JobFile, held: Session) -> Fanout | None:
     return None if requests is None else Fanout.of(requests, source.read(spark, held.snapshot, KNOWN, former=True))
 
 
-def _results(spark: SparkSession, file: JobFile, held: Session, fan: Fanout | None) -> DataFrame:
+def _results(spark: SparkSession, file: JobFile, held: Session, fan: Fanout | None, since: str | None) -> DataFrame:
+    """Read the results from a cursor on; all of them where one may be another row's answer."""
     shared = fan is not None and fan.shared
     names = columns(with_json=file.json_schema is not None, by_request=shared)
-    results = source.read(spark, held.snapshot, names, former=shared)
+    results = source.read(spark, held.snapshot, names, former=shared, since=None if shared else since)
     return fan.delivered(results) if fan else results.withColumn(CURRENT, fn.lit(False))
 
 

@@ -18,7 +18,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from backfill import results
-from backfill.errors import AlreadyRunningError, ReadError, RunFailedError, UnreachableError, WrongJobError
+from backfill.errors import (
+    AlreadyRunningError,
+    NotAllowedError,
+    ReadError,
+    RunFailedError,
+    UnreachableError,
+    WrongJobError,
+)
 from backfill.results import parse, selected
 
 # Bytes of CSV that one Arrow batch is made of; with a few copies on the way this bounds a task's memory.
@@ -33,22 +40,33 @@ _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One state of the finished results of a job, which any number of connections can read while it is held."""
+    """One state of the finished results of a job, which any number of connections can read while it is held.
+
+    `xmin`: the cursor that this state is good for. `since`: the cursor from which on results are asked for, None if
+    all are; `fresh` of `count` results are at or above it.
+    """
 
     url: SecretStr
     job: str
     name: str
     count: int
+    xmin: str = "0"
+    since: str | None = None
+    fresh: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to read of a snapshot: in how many parts, and which columns; with `former`, also answers left behind."""
+    """What to read of a snapshot: in how many parts, which columns, from which cursor on.
+
+    With `former`, also answers left behind.
+    """
 
     snapshot: Snapshot
     parts: int
     columns: Sequence[str]
     former: bool = False
+    since: str | None = None
 
 
 class Session:
@@ -73,8 +91,10 @@ class Session:
 
 
 @contextmanager
-def database_session(url: SecretStr, job: str, target: str) -> Iterator[Session]:
+def database_session(url: SecretStr, job: str, target: str, since: str | None = None) -> Iterator[Session]:
     """Take the lock on a target and a snapshot of a job's finished results, and hold both.
+
+    `since` is a cursor; one that this database has not reached, since it was restored, asks for everything.
 
     Raises `AlreadyRunningError` if another backfill holds the lock, `UnreachableError` if the database does not
     answer, `WrongJobError` if it has no tables of ours.
@@ -82,7 +102,7 @@ def database_session(url: SecretStr, job: str, target: str) -> Iterator[Session]
     with closing(_connect(url)) as connection:
         try:
             _lock(connection, target)
-            held = Session(connection, _snapshot(connection, url, job))
+            held = Session(connection, _snapshot(connection, url, job, since))
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             raise WrongJobError(
                 "DATABASE_URL: not all tables of headrace are there: run `headrace migrate`"
@@ -92,14 +112,20 @@ def database_session(url: SecretStr, job: str, target: str) -> Iterator[Session]
         yield held
 
 
-def read(spark: SparkSession, snapshot: Snapshot, columns: Sequence[str], former: bool = False) -> DataFrame:
+def read(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    columns: Sequence[str],
+    former: bool = False,
+    since: str | None = None,
+) -> DataFrame:
     """The rows of a snapshot, not read yet: as many parts as tasks run at once, at most `MAX_PARTITIONS`.
 
     The address of the database, which may hold a password, travels inside the pickled reader: it is in no option,
     no plan and no log of Spark's.
     """
     parts = max(1, min(spark.sparkContext.defaultParallelism, MAX_PARTITIONS))
-    query = Query(snapshot, parts, columns, former)
+    query = Query(snapshot, parts, columns, former, since)
     spark.dataSource.register(_data_source(query))
     return spark.read.format(_format(query)).load()
 
@@ -117,6 +143,18 @@ def rows_of(query: Query, number: int) -> Iterator[pa.RecordBatch]:
                 yield from (parse(piece, query.columns) for piece in _pieces(rows))
     except (psycopg.Error, UnreachableError) as error:
         raise ReadError(f"reading results from the database failed: {_say(error)}") from None
+
+
+@contextmanager
+def asking(url: SecretStr) -> Iterator[psycopg.Connection]:
+    """Open a connection for a short question; raises `UnreachableError`, or `NotAllowedError` for want of a right."""
+    try:
+        with closing(_connect(url)) as connection:
+            yield connection
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise NotAllowedError(_say(error)) from None
+    except psycopg.Error as error:
+        raise UnreachableError(f"the database refused: {_say(error)}") from None
 
 
 class _Part(InputPartition):
@@ -183,25 +221,33 @@ def _lock(connection: psycopg.Connection, target: str) -> None:
         raise AlreadyRunningError("another backfill of this target is already running; nothing was done")
 
 
-def _snapshot(connection: psycopg.Connection, url: SecretStr, job: str) -> Snapshot:
+def _snapshot(connection: psycopg.Connection, url: SecretStr, job: str, since: str | None) -> Snapshot:
     connection.execute(_BEGIN)
     connection.execute("SELECT FROM headrace.former_results LIMIT 0")
     found = connection.execute(
-        sql.SQL("SELECT pg_export_snapshot(), (SELECT count(*) {})").format(_finished(job))
+        sql.SQL(
+            "SELECT pg_export_snapshot(), (SELECT count(*) {}), pg_snapshot_xmin(seen.at)::text, "
+            "{}::xid8 > pg_snapshot_xmax(seen.at), (SELECT count(*) {}) "
+            "FROM (SELECT pg_current_snapshot()) AS seen (at)"
+        ).format(_finished(job), sql.Literal(since), _finished(job, since))
     ).fetchone()
     assert found is not None
-    return Snapshot(url, job, *found)
+    name, count, xmin, ahead, fresh = found
+    return Snapshot(url, job, name, count, xmin, *((None, count) if since is None or ahead else (since, fresh)))
 
 
-def _finished(job: str) -> sql.Composed:
-    return sql.SQL("FROM headrace.results WHERE job = {} AND status <> 'claimed'").format(sql.Literal(job))
+def _finished(job: str, since: str | None = None) -> sql.Composed:
+    rows = sql.SQL("FROM headrace.results WHERE job = {} AND status <> 'claimed'").format(sql.Literal(job))
+    if since is None:
+        return rows
+    return rows + sql.SQL(" AND version_xid >= {}::xid8").format(sql.Literal(since))
 
 
 def _copy(query: Query, number: int) -> sql.Composed:
     part = sql.SQL("(hashtextextended(id, 0) & 9223372036854775807) % {} = {}").format(
         sql.Literal(query.parts), sql.Literal(number)
     )
-    tables = [sql.SQL("(SELECT *, false AS former {})").format(_finished(query.snapshot.job))]
+    tables = [sql.SQL("(SELECT *, false AS former {})").format(_finished(query.snapshot.job, query.since))]
     if query.former:
         former = "(SELECT *, true AS former FROM headrace.former_results WHERE job = {})"
         tables.append(sql.SQL(former).format(sql.Literal(query.snapshot.job)))

@@ -218,6 +218,22 @@ spending = Table(
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
 )
 
+# How far each target of the backfill has come.
+backfills = Table(
+    "backfills",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("target", Text, primary_key=True),
+    Column("cursor", XID8, nullable=False),
+    Column("results", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("joined", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("written", BigInteger, nullable=False),
+    Column("started_at", DateTime(timezone=True), nullable=False),
+    Column("finished_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+)
+
 # One row for each time a dead letter was published again: written before the message leaves, its new place when it is
 # acknowledged. `ancestor` is the letter as people write it, topic/partition/offset; the key names its log instead,
 # since a re-created topic is another log.

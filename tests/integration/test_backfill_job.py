@@ -156,7 +156,7 @@ def test_a_database_that_dies_in_the_middle_leaves_the_target_as_it_was(folder: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seconds_after_the_read", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("seconds_after_the_read", [round(0.25 * step, 2) for step in range(20)])
 def test_a_kill_at_any_moment_leaves_a_whole_table_and_the_next_run_completes_it(
     folder: Path, url: str, seconds_after_the_read: float
 ) -> None:

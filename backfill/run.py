@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import DataType, StructType
 
-from backfill import changes, counts, fanout, reading, source, transform
+from backfill import changes, counts, fanout, reader, reading, transform
 from backfill.columns import CURRENT, llm_schema
 from backfill.counts import Counts
 from backfill.fanout import Fanout
@@ -119,14 +119,14 @@ def backfill(spark: SparkSession, file: JobFile, held: Session, into: Counts) ->
 
 def _fanout(spark: SparkSession, file: JobFile, held: Session) -> Fanout | None:
     requests = fanout.requests(spark, file)
-    return None if requests is None else Fanout.of(requests, source.read(spark, held.snapshot, KNOWN, former=True))
+    return None if requests is None else Fanout.of(requests, reader.read(spark, held.snapshot, KNOWN, former=True))
 
 
 def _results(spark: SparkSession, file: JobFile, held: Session, fan: Fanout | None, since: str | None) -> DataFrame:
     """Read the results from a cursor on; all of them where one may be another row's answer."""
     shared = fan is not None and fan.shared
     names = columns(with_json=file.json_schema is not None, by_request=shared)
-    results = source.read(spark, held.snapshot, names, former=shared, since=None if shared else since)
+    results = reader.read(spark, held.snapshot, names, former=shared, since=None if shared else since)
     return fan.delivered(results) if fan else results.withColumn(CURRENT, fn.lit(False))
 
 

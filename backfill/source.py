@@ -13,11 +13,7 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 from pydantic import SecretStr
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
-from backfill import results
 from backfill.errors import (
     AlreadyRunningError,
     NotAllowedError,
@@ -30,11 +26,8 @@ from backfill.results import parse, selected
 
 # Bytes of CSV that one Arrow batch is made of; with a few copies on the way this bounds a task's memory.
 BATCH_BYTES = 8 * 1024 * 1024
-# A run opens at most so many connections to read with, however large the cluster.
-MAX_PARTITIONS = 16
 _CONNECT_S = 10
 _KEEPALIVE_S = 30
-_FORMAT = "headrace_results"
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -112,24 +105,6 @@ def database_session(url: SecretStr, job: str, target: str, since: str | None = 
         yield held
 
 
-def read(
-    spark: SparkSession,
-    snapshot: Snapshot,
-    columns: Sequence[str],
-    former: bool = False,
-    since: str | None = None,
-) -> DataFrame:
-    """The rows of a snapshot, not read yet: as many parts as tasks run at once, at most `MAX_PARTITIONS`.
-
-    The address of the database, which may hold a password, travels inside the pickled reader: it is in no option,
-    no plan and no log of Spark's.
-    """
-    parts = max(1, min(spark.sparkContext.defaultParallelism, MAX_PARTITIONS))
-    query = Query(snapshot, parts, columns, former, since)
-    spark.dataSource.register(_data_source(query))
-    return spark.read.format(_format(query)).load()
-
-
 def rows_of(query: Query, number: int) -> Iterator[pa.RecordBatch]:
     """Read one part, from 0: the rows whose id hashes to it, so the parts are disjoint and even.
 
@@ -155,44 +130,6 @@ def asking(url: SecretStr) -> Iterator[psycopg.Connection]:
         raise NotAllowedError(_say(error)) from None
     except psycopg.Error as error:
         raise UnreachableError(f"the database refused: {_say(error)}") from None
-
-
-class _Part(InputPartition):
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-class _Reader(DataSourceReader):
-    def __init__(self, query: Query) -> None:
-        self._query = query
-
-    def partitions(self) -> list[InputPartition]:
-        return [_Part(number) for number in range(self._query.parts)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Part)
-        return rows_of(self._query, partition.number)
-
-
-def _data_source(query: Query) -> type[DataSource]:
-    class FinishedResults(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return _format(query)
-
-        def schema(self) -> StructType:
-            return results.schema(query.columns)
-
-        def reader(self, schema: StructType) -> DataSourceReader:
-            return _Reader(query)
-
-    return FinishedResults
-
-
-def _format(query: Query) -> str:
-    """Name the source for Spark, which knows one of each name: a run reads its results in two ways."""
-    return f"{_FORMAT}_{len(query.columns)}"
 
 
 def _connect(url: SecretStr) -> psycopg.Connection:

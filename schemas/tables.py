@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -12,41 +10,15 @@ from sqlalchemy import (
     DateTime,
     Double,
     Integer,
-    MetaData,
     Numeric,
     Table,
     Text,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.types import UserDefinedType
 
-from schemas.database import SCHEMA
 from schemas.statuses import Billed, JobState, LetterKind, PausedFor, Reason, Status, Unit
-
-
-class XID8(UserDefinedType[int]):
-    """A transaction id that never wraps around; what the commit-safe cursor orders by."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: object) -> str:
-        """Name the type in DDL."""
-        return "xid8"
-
-
-def _one_of(column: str, words: type[Status | Reason | Billed | JobState | LetterKind | PausedFor | Unit]) -> str:
-    return f"{column} IN ({', '.join(repr(str(word)) for word in words)})"
-
-
-def _instant(name: str) -> Column[datetime]:
-    return Column(name, DateTime(timezone=True))
-
-
-metadata = MetaData(
-    schema=SCHEMA,
-    naming_convention={"ck": "%(table_name)s_%(constraint_name)s", "pk": "%(table_name)s_pkey"},
-)
+from schemas.table_parts import XID8, instant, metadata, one_of
 
 results = Table(
     "results",
@@ -73,19 +45,19 @@ results = Table(
     Column("endpoint", Text),
     Column("cost_usd", Numeric),
     Column("worker", Text),
-    _instant("claimed_until"),
-    _instant("published_at"),
-    _instant("completed_at"),
+    instant("claimed_until"),
+    instant("published_at"),
+    instant("completed_at"),
     # Which log the message came from and where in it: decides which of two versions of a row is the later one.
     Column("log", Text),
     Column("log_offset", BigInteger),
     # Counts the claims of a row: only the holder of the newest may write.
     Column("fence", BigInteger, nullable=False, server_default=text("0")),
     Column("starts", Integer, nullable=False, server_default=text("0")),
-    _instant("claimed_at"),
+    instant("claimed_at"),
     Column("version_xid", XID8, nullable=False, server_default=text("pg_current_xact_id()")),
-    CheckConstraint(_one_of("status", Status), name="status"),
-    CheckConstraint(_one_of("reason", Reason), name="reason"),
+    CheckConstraint(one_of("status", Status), name="status"),
+    CheckConstraint(one_of("reason", Reason), name="reason"),
 )
 
 # Answers whose rows have gone on to another request: kept by a trigger, so that a request that comes back, or that
@@ -111,7 +83,7 @@ former_results = Table(
     Column("model_answered", Text),
     Column("endpoint", Text),
     Column("cost_usd", Numeric),
-    _instant("completed_at"),
+    instant("completed_at"),
     Column("kept_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
     CheckConstraint(f"status IN ('{Status.SUCCEEDED}')", name="status"),
 )
@@ -135,13 +107,13 @@ attempts = Table(
     Column("model", Text),
     Column("endpoint", Text),
     Column("worker", Text),
-    _instant("started_at"),
-    _instant("finished_at"),
+    instant("started_at"),
+    instant("finished_at"),
     Column("detail", Text),
     # What a call of unknown cost may have cost at most, and used.
     Column("cost_bound_usd", Numeric),
     Column("tokens_bound", BigInteger),
-    CheckConstraint(_one_of("billed", Billed), name="billed"),
+    CheckConstraint(one_of("billed", Billed), name="billed"),
     postgresql_partition_by="RANGE (claimed_at)",
 )
 
@@ -161,12 +133,12 @@ jobs = Table(
     Column("budget_tokens", BigInteger),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
-    _instant("finished_at"),
+    instant("finished_at"),
     Column("priority", Integer, nullable=False, server_default=text("0")),
     # By whom a paused run was paused.
     Column("paused_for", Text),
-    CheckConstraint(_one_of("state", JobState), name="state"),
-    CheckConstraint(_one_of("paused_for", PausedFor), name="paused_for"),
+    CheckConstraint(one_of("state", JobState), name="state"),
+    CheckConstraint(one_of("paused_for", PausedFor), name="paused_for"),
 )
 
 # The workers that live: each says so every few seconds.
@@ -187,7 +159,7 @@ quotas = Table(
     Column("endpoint", Text, primary_key=True),
     Column("unit", Text, primary_key=True),
     Column("next_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
-    CheckConstraint(_one_of("unit", Unit), name="unit"),
+    CheckConstraint(one_of("unit", Unit), name="unit"),
 )
 
 # What the fleet knows of an endpoint that answers nobody, or refuses the whole run.
@@ -196,11 +168,11 @@ circuits = Table(
     metadata,
     Column("endpoint", Text, primary_key=True),
     Column("faults", Integer, nullable=False, server_default=text("0")),
-    _instant("faulted_at"),
-    _instant("opened_at"),
+    instant("faulted_at"),
+    instant("opened_at"),
     Column("reason", Text),
     Column("detail", Text),
-    _instant("probe_at"),
+    instant("probe_at"),
     Column("probe_seconds", Double, nullable=False, server_default=text("0")),
 )
 
@@ -254,6 +226,6 @@ replays = Table(
     Column("log", Text),
     Column("log_offset", BigInteger),
     Column("replayed_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
-    _instant("acknowledged_at"),
-    CheckConstraint(_one_of("kind", LetterKind), name="kind"),
+    instant("acknowledged_at"),
+    CheckConstraint(one_of("kind", LetterKind), name="kind"),
 )

@@ -17,8 +17,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from schemas import table_parts
 from schemas.statuses import Billed, JobState, LetterKind, PausedFor, Reason, Status, Unit
-from schemas.table_parts import XID8, instant, metadata, one_of
+from schemas.table_parts import XID8, instant, one_of
+
+metadata = table_parts.metadata
 
 results = Table(
     "results",

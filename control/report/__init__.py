@@ -1,1 +1,1 @@
-"""What a job has done: what one run changed against another."""
+"""What a job has done: a page of it, and what one run changed against another."""

@@ -10,7 +10,7 @@ from typing import Any
 # A label is short, and one of few: anything else is somebody's text, and only compared.
 LONGEST_LABEL = 80
 MOST_LABELS = 50
-_MOST_FIELDS = 20
+MOST_FIELDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,6 @@ class Difference:
 def labelled(fields: Iterable[Field]) -> list[str]:
     """Choose the fields whose values are labels: short, few, and each given twice on the average."""
     found = list(fields)
-    if len(found) > _MOST_FIELDS:
+    if len(found) > MOST_FIELDS:
         return []
     return [f.name for f in found if not f.long and f.distinct_values <= min(MOST_LABELS, f.answers // 2)]

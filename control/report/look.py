@@ -27,13 +27,13 @@ svg { display: block; width: 100%; height: auto; } svg text { fill: var(--ink); 
 .line { fill: none; stroke-width: 2; stroke-linecap: round; stroke-linejoin: round; }
 .line.s0 { stroke: var(--s0); } .line.s1 { stroke: var(--s1); } .line.s2 { stroke: var(--s2); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; width: 100%; }
-th, td { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--rule); text-align: left; overflow-wrap: anywhere; }
+th, td { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--rule); text-align: left; overflow-wrap: break-word; }
 th { color: var(--soft); font-weight: 500; } .number { font-variant-numeric: tabular-nums; }
 details { margin-top: 8px; } footer { margin-top: 20px; }
 @media print { :root { --back: rgb(255 255 255); --card: rgb(255 255 255); --ink: rgb(0 0 0);
   --soft: rgb(68 68 68); --rule: rgb(187 187 187);
   --s0: rgb(47 109 179); --s1: rgb(200 80 30);
   --s2: rgb(122 79 201); } body { padding: 0; max-width: none; font-size: 11px; }
-  section, .card { break-inside: avoid; } details { display: none; }
+  section, .card { break-inside: avoid; } th, td { overflow-wrap: anywhere; } details { display: none; }
   svg rect, svg path { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """

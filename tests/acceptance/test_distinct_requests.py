@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,13 @@ from backfill.counts import Counts as Joined
 from backfill.run import backfill
 from backfill.settings import read_job
 from backfill.source import database_session
+from control.report.database import Comparison
+from control.report.requests import RequestTables
+from control.report.requests import read_job as read_report_job
 from deploy.demo.texts import write_texts
 from producer.counts import Counts
 from producer.pipeline import publish, reach
+from schemas.settings import DatabaseSettings
 from simulator.answers import answer
 from tests.fleet import Fleet, fleet, wait_for
 from tests.services import KafkaService, PostgresService
@@ -163,8 +168,31 @@ def test_each_distinct_request_is_called_once_and_answers_every_row(world: World
     assert Counter(call["model"] for call in calls)["large"] == before - len(only_small)
     assert world.join(OTHER).written == sum(model == "small" for model, _ in asked.values())
     assert world.wrong(OTHER) == []
+    tells_the_difference(world, asked)
 
     back = world.ask()
     assert (back.published, world.calls()) == (0, 0)
     world.join()
     assert world.wrong() == []
+
+
+def tells_the_difference(world: World, asked: dict[str, tuple[str, str]]) -> None:
+    """The run that changed one tier's words, against the first one: told by hand from the texts alone."""
+    now = world.asked(OTHER)
+    otherwise = {id_ for id_ in asked if asked[id_] != now[id_]}
+    told = {
+        id_: [answer([{"role": "user", "content": ask[id_][1]}], ask[id_][0]) for ask in (asked, now)]
+        for id_ in otherwise
+    }
+    changed = {id_ for id_, (before, after) in told.items() if before != after}
+    tables = RequestTables(read_report_job(world.job(OTHER), world.fleet.job))
+    with closing(Comparison(DatabaseSettings(url=SecretStr(world.fleet.database)), world.fleet.job)) as comparison:
+        first, last = tables.runs[0], tables.runs[-1]
+        found = comparison.compare(first, last, tables.rows(first), tables.rows(last))
+    counts = found.counts
+    assert (counts.rows_before, counts.rows_after, counts.added, counts.gone) == (len(asked), len(asked), 0, 0)
+    assert counts.asked_otherwise == len(otherwise)
+    assert counts.requests_otherwise == len({now[id_] for id_ in otherwise})
+    assert (counts.changed, counts.same) == (len(changed), len(asked) - len(changed))
+    assert counts.not_compared == 0
+    assert found.cost.calls == len({now[id_] for id_ in otherwise})

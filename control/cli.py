@@ -16,6 +16,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from control.dead_letters.cli import app as dead_letters
 from control.doctor import cli as doctors
 from control.ends import stop
+from control.exporter import cli as exporting
 from control.jobs import cli as jobs
 from control.migrate import migrate as run_migrations
 from control.migrate import problem
@@ -44,6 +45,7 @@ for order in (jobs.pause, jobs.resume, jobs.cancel):
 app.command(epilog=reports.SETTINGS)(reports.report)
 app.command(epilog=doctors.SETTINGS)(doctors.doctor)
 app.command(epilog=status.SETTINGS)(status.status)
+app.command(epilog=exporting.SETTINGS)(exporting.exporter)
 app.command(epilog=reconciliations.SETTINGS)(reconciliations.reconcile)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from schemas.database import REVISION
 from schemas.settings import DatabaseSettings
@@ -28,12 +29,14 @@ class SchemaMissingError(Exception):
     """The tables are not there, or of an older revision."""
 
 
-def connect(settings: DatabaseSettings) -> Connection:
-    """Connect to a database that has our tables; raises `DatabaseUnreachableError` and `SchemaMissingError`."""
+def connect(settings: DatabaseSettings, **parameters: int | str) -> Connection:
+    """Connect to a database that has our tables; raises `DatabaseUnreachableError` and `SchemaMissingError`.
+
+    `parameters` are further ones of the connection, by libpq's names.
+    """
     with translated():
-        connection = psycopg.connect(
-            settings.url.get_secret_value(), autocommit=True, connect_timeout=_CONNECT_SECONDS
-        )
+        asked = {"connect_timeout": _CONNECT_SECONDS, **parameters}
+        connection = psycopg.connect(make_conninfo(settings.url.get_secret_value(), **asked), autocommit=True)
         found = revision(connection)
     if found is None or found < REVISION:
         connection.close()

@@ -157,6 +157,13 @@ class TracingSettings(Settings):
         return value
 
 
+class ExporterSettings(Settings):
+    """Where `headrace exporter` listens."""
+
+    host: str = Field("127.0.0.1", alias="EXPORTER_HOST", min_length=1)
+    port: int = Field(9401, alias="EXPORTER_PORT", ge=0, le=65535)
+
+
 def variables(*groups: type[Settings]) -> dict[str, tuple[type[Settings], str]]:
     """Name every variable of these groups, with the group and field that it settles."""
     return {_alias(group, name): (group, name) for group in groups for name in group.model_fields}

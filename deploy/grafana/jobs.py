@@ -104,11 +104,11 @@ _COST = Row(
         ),
         Bars(
             "Of the budget",
-            "The upper end of what is spent, of the budget. At 1 the job is paused and its rows wait.",
+            "The upper end of what the newest run has spent, of its budget. At 1 it is paused and its rows wait.",
             "percentunit",
             (
                 Line(
-                    share(_AT_MOST, now("headrace_job_budget_usd", "job")),
+                    share(now("headrace_job_budget_spent_usd", "job"), now("headrace_job_budget_usd", "job")),
                     "{{job}}",
                 ),
             ),

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.boards import selectors, targets
+from tests.exporting import exporter
 from tests.fleet import Fleet, fleet, prompts, wait_for
 from tests.prometheus import Server, program, prometheus
 from tests.services import KafkaService, PostgresService
@@ -37,8 +38,7 @@ SCRIPT = {
 PRICE = {"input_per_million": 5, "output_per_million": 10}
 # What finds no series here, each with its reason.
 NO_MODEL_SERVER = "no model server of one's own runs here"
-NO_EXPORTER = "no exporter runs here"
-SILENT = {"vllm:": NO_MODEL_SERVER, "headrace_job_": NO_EXPORTER, "headrace_workers_alive": NO_EXPORTER,
+SILENT = {"vllm:": NO_MODEL_SERVER, "headrace_job_backfill_age_seconds": "nothing is joined here",
           "topic:headrace_paused:max": "no job is paused"}  # fmt: skip
 
 
@@ -74,7 +74,11 @@ def watched(world: Fleet, folder: Path) -> Iterator[Server]:
     program("prometheus")
     world.start(2)
     ports = [worker.metrics_port for worker in world.workers]
-    with prometheus(folder, {"worker": ports}) as found:
+    with (
+        exporter(folder, world.database) as exporting,
+        prometheus(folder, {"worker": ports, "exporter": [exporting.port]}) as found,
+    ):
+        wait_for(lambda: found.value("headrace_job_done_total") == 0, 30)
         wait_for(lambda: found.value("count(headrace_consumer_lag)") == 6, 60)
         wait_for(lambda: found.value('count(headrace_messages_total{outcome="failed"})') == 2, 30)
         publish_all_kinds(world)
@@ -149,4 +153,19 @@ def test_the_load_shows_as_what_it_was(watched: Server) -> None:
     wait_for(lambda: seen() == expected, 30, lambda: str(seen()))
     assert grown("headrace_rate_limited_seconds_total") > 0
     assert grown("headrace_cost_usd_total") > 0
+
+
+def test_the_exporter_tells_what_the_tables_say(watched: Server, world: Fleet) -> None:
+    rows = world.statuses()
+    of_job = f'{{job="{world.job}"}}'
+    wait_for(lambda: watched.value(f"headrace_job_done_total{of_job}") == rows["succeeded", None], 20)
+    assert watched.value(f"sum(headrace_job_failed_total{of_job})") == REJECTED
+    assert watched.value("headrace_workers_alive") == 2
+    assert 0 < watched.value(f"headrace_job_budget_spent_usd{of_job}") < 5
+
+
+def test_every_call_has_its_time(watched: Server) -> None:
+    def grown(series: str) -> float:
+        return watched.value(f"sum({series})")
+
     assert grown("gen_ai_client_operation_duration_seconds_count") == grown("headrace_calls_total")

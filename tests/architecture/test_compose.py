@@ -14,18 +14,18 @@ from deploy.local import jars
 from producer.arguments import parse
 from producer.refusals import problems
 from producer.settings import read_job, read_settings
-from schemas.settings import DatabaseSettings, KafkaSettings, LogSettings, TopicSettings, variables
+from schemas.settings import DatabaseSettings, ExporterSettings, KafkaSettings, LogSettings, TopicSettings, variables
 from simulator.settings import read_settings as read_simulator
 from tests.architecture.compose_file import ROOT, compose, compose_text, environment, seconds, services
 from worker.settings import FleetSettings, WorkerSettings
 
 ALL = sorted(services())
-PYTHON = ("migrate", "simulator", "worker")
+PYTHON = ("exporter", "migrate", "simulator", "worker")
 SPARK = ("producer", "backfill")
 ONE_SHOT = {"migrate", *SPARK}
-OBSERVING = ("grafana", "prometheus")
+OBSERVING = ("exporter", "grafana", "prometheus")
 SECRET_WORD = re.compile(r"PASSWORD|SECRET|TOKEN|API_KEY|DATABASE_URL")
-KNOWN = variables(FleetSettings, KafkaSettings, TopicSettings, DatabaseSettings, LogSettings)
+KNOWN = variables(FleetSettings, KafkaSettings, TopicSettings, DatabaseSettings, LogSettings, ExporterSettings)
 # The images of others that write to their own root file system.
 WRITES_ITS_ROOT = {"kafka"}
 
@@ -113,9 +113,11 @@ def test_one_shot_programs_are_not_restarted(name: str) -> None:
 
 
 def test_health_checks_ask_the_port_that_is_listened_on() -> None:
-    """The worker's and the simulator's."""
+    """The worker's, the exporter's and the simulator's."""
     worker, simulator = services()["worker"], services()["simulator"]
     assert f":{environment(worker)['METRICS_PORT']}/healthz" in worker["healthcheck"]["test"][-1]
+    exporter = services()["exporter"]
+    assert f":{ExporterSettings.read(environment(exporter)).port}/healthz" in exporter["healthcheck"]["test"][-1]
     assert f":{read_simulator(environment(simulator)).port}/healthz" in simulator["healthcheck"]["test"][-1]
 
 
@@ -173,6 +175,23 @@ def test_grafana_finds_its_dashboards_and_prometheus_its_targets() -> None:
     assert (found["names"], found["type"]) == (["worker"], "A")
     assert str(found["port"]) == environment(services()["worker"])["METRICS_PORT"]
     assert scraped["exporter"]["honor_labels"] is True
+    (found,) = scraped["exporter"]["dns_sd_configs"]
+    assert (found["names"], found["type"]) == (["exporter"], "A")
+    assert str(found["port"]) == environment(services()["exporter"])["EXPORTER_PORT"]
+
+
+def test_the_exporter_needs_the_tables_and_no_kafka() -> None:
+    """It looks on: nothing waits for it, and no port of it is published."""
+    exporter = services()["exporter"]
+    assert exporter["command"] == ["headrace", "exporter"]
+    assert exporter["depends_on"] == {
+        "postgres": {"condition": "service_healthy"},
+        "migrate": {"condition": "service_completed_successfully"},
+    }
+    assert "ports" not in exporter
+    assert exporter["image"] == services()["worker"]["image"]
+    assert ExporterSettings.read(environment(exporter)).host == "0.0.0.0"
+    assert DatabaseSettings.read(seen_by("exporter")).url.get_secret_value().startswith("postgresql://")
 
 
 def test_the_passwords_of_the_file_agree() -> None:
@@ -193,7 +212,7 @@ def test_the_database_is_in_utf_8() -> None:
     assert environment(services()["postgres"])["LANG"] == "C.UTF-8"
 
 
-@pytest.mark.parametrize("name", [*SPARK, "migrate", "worker"])
+@pytest.mark.parametrize("name", [*SPARK, "migrate", "worker", "exporter"])
 def test_every_variable_is_a_setting(name: str) -> None:
     """A misspelt one would be ignored in silence."""
     given = {variable.removesuffix("_FILE") for variable in services()[name]["environment"]}
@@ -211,6 +230,7 @@ def test_a_worker_accepts_its_settings() -> None:
 def test_every_address_is_open_inside_the_container_only() -> None:
     """Outside of one, nothing listens on all addresses unless told to."""
     assert FleetSettings.model_fields["metrics_host"].default == "127.0.0.1"
+    assert ExporterSettings.read({}).host == "127.0.0.1"
     assert read_simulator({}).host == "127.0.0.1"
 
 

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from schemas.endpoints import EndpointSettings
 from schemas.settings import (
     DatabaseSettings,
+    ExporterSettings,
     GroupSettings,
     KafkaSettings,
     LogSettings,
@@ -28,6 +29,7 @@ GROUPS = (
     LogSettings,
     TracingSettings,
     EndpointSettings,
+    ExporterSettings,
     FleetSettings,
 )
 EXAMPLE = Path(__file__).resolve().parents[2] / ".env.example"

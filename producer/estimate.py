@@ -149,4 +149,13 @@ def spread(sizes: Sequence[int], most: int) -> list[int]:
             # Less than one each: the smallest tiers first, which have the fewest.
             for number in sorted(open_, key=lambda number: (given[number], sizes[number]))[:left]:
                 given[number] += 1
+    return _none_left_out(given, filled, most)
+
+
+def _none_left_out(given: list[int], filled: list[int], most: int) -> list[int]:
+    """Let the richest tier give one to each that has got none, if there are enough."""
+    for number in filled if most >= len(filled) else []:
+        if not given[number]:
+            given[max(filled, key=given.__getitem__)] -= 1
+            given[number] = 1
     return given

@@ -26,8 +26,6 @@ def problems(job: Job, arguments: Arguments, names: TopicSettings) -> list[str]:
 def _later(job: Job, arguments: Arguments) -> Iterator[str]:
     if job.lane != "realtime":
         yield f"lane: {job.lane} is not carried out yet; use realtime"
-    if job.priority != 0:
-        yield "priority: is not carried out yet; leave it out"
     if job.mode == "direct" and "canary" in job.model_fields_set and not arguments.no_canary:
         yield "canary: is not carried out in mode direct; pass --no-canary to answer all rows at once"
 

@@ -26,7 +26,7 @@ WHERE known.fingerprint = asked.fingerprint AND known.status <> 'claimed'
     AND (known.run = %(run)s OR known.status = %(succeeded)s)
 GROUP BY 1, 2
 """
-# Open circuits that this run's own calls have met, and models that workers know nothing of. One that was open before
+# Open circuits that this run's own calls have met. One that was open before
 # counts only once a call of this run was refused too: it may be mended, and nobody finds out without a call.
 _REFUSING = """
 WITH calls AS (

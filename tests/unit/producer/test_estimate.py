@@ -133,6 +133,7 @@ def test_rows_to_try_are_shared_out_to_the_last_and_no_tier_is_left_out(sizes: l
         ([99_000, 1_000], 200, [149, 51]),
         ([10_000, 3], 200, [197, 3]),
         ([5, 0, 5], 1, [1, 0, 0]),
+        ([1, 1, 4], 3, [1, 1, 1]),
     ],
 )
 def test_a_small_tier_is_tried_well_too(sizes: list[int], most: int, shares: list[int]) -> None:

@@ -60,7 +60,6 @@ def test_all_that_is_carried_out_passes() -> None:
         ({"lane": "batch"}, "lane: batch"),
         ({"lane": "auto", "deadline": "12h"}, "lane: auto"),
         ({"mode": "direct", "topic": "headrace.prompts.x"}, "topic: says nothing in mode direct"),
-        ({"priority": 3}, "priority"),
         ({"mode": "direct", "canary": {"rows": 10}}, "canary: is not carried out in mode direct"),
         ({"clean": {"strip_html": True, "min_chars": 1}}, "clean.columns: names no column, so min_chars, strip_html"),
         ({"clean": {"columns": ["text"], "on_overlong": "truncate"}}, "clean.on_overlong"),
@@ -85,4 +84,6 @@ def test_a_canary_is_let_go_when_the_starter_says_so() -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    assert len(refused(lane="batch", priority=1, topic="elsewhere")) == 3
+    assert refused(priority=3) == []
+    clean = {"strip_html": True}
+    assert len(refused(lane="batch", clean=clean, topic="elsewhere")) == 3

@@ -9,8 +9,10 @@ from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
 from backfill.changes import CHANGED, FINAL, HELD, RESULT, ROWS
-from backfill.columns import STATUS, column
+from backfill.columns import STATUS
 from backfill.errors import RunFailedError
+from schemas import ids
+from schemas.ids import Id
 from schemas.statuses import Status
 
 
@@ -38,7 +40,7 @@ class Counts:
         self.orphans = self.results - totals["matched"]
 
 
-def table_totals(id_column: str) -> list[Column]:
+def table_totals(id_: Id) -> list[Column]:
     """Sums over a table that was just made."""
     answered = fn.col(STATUS).isNotNull()
     return [
@@ -46,7 +48,7 @@ def table_totals(id_column: str) -> list[Column]:
         fn.count(STATUS).alias("joined"),
         fn.count_if(fn.col(STATUS) == Status.FAILED).alias("failed"),
         fn.count("*").alias("written"),
-        fn.count_distinct(fn.when(answered, column(id_column))).alias("matched"),
+        fn.count_distinct(fn.when(answered, fn.expr(ids.sql(id_)))).alias("matched"),
     ]
 
 

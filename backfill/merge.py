@@ -34,7 +34,7 @@ def merge(target: Target, table: str, new: Replacement) -> None:
 
 def _statement(target: Target, table: str) -> str:
     names = [quoted(name) for name in target.shape.schema.names]
-    target_key = key(target.shape.id_column, target.shape.source, "t.")
+    target_key = key(target.shape.id_, target.shape.source, "t.")
     updates = ", ".join(f"t.{name} = s.{name}" for name in names)
     new_row = f"({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
     return "\n".join(

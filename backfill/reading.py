@@ -11,7 +11,7 @@ from backfill.columns import LLM_COLUMNS, PREFIX, column, quoted
 from backfill.errors import WrongJobError
 from backfill.explain import first_line
 from backfill.settings import JobFile
-from schemas import sources
+from schemas import ids, sources
 from schemas.job import Job
 from schemas.settings import SettingsError
 
@@ -94,15 +94,20 @@ def _problem(file: JobFile, error: PySparkException) -> str:
     return f"source: {first_line(error)}"
 
 
+def _ids(job: Job) -> list[tuple[str, str]]:
+    return [("id", name) for name in ids.columns(job.id)]
+
+
 def _problems(job: Job, rows: DataFrame) -> list[str]:
     known = rows.columns
     problems = [
         f"{place}: the source has no column {name}; it has {', '.join(sorted(known))}"
-        for place, name in [("id", job.id), *(("target.partition_by", name) for name in job.target.partition_by)]
+        for place, name in [*_ids(job), *(("target.partition_by", name) for name in job.target.partition_by)]
         if name not in {*known, *(LLM_COLUMNS if place != "id" else ())}
     ]
-    if job.id in known and (problem := sources.id_type_problem(rows.select(column(job.id)).dtypes[0][1])):
-        problems.append(f"id: column {job.id} {problem}")
+    for place, name in _ids(job):
+        if name in known and (problem := sources.id_type_problem(rows.select(column(name)).dtypes[0][1])):
+            problems.append(f"{place}: column {name} {problem}")
     taken = sorted(n for n in known if n.lower() in LLM_COLUMNS or n.lower().startswith(PREFIX))
     problems += [f"source: column {quoted(name)} has a name that the backfill adds; rename it" for name in taken]
     if len({name.lower() for name in known}) < len(known):

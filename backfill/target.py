@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from backfill.columns import column
 from backfill.errors import RunFailedError
+from schemas.ids import Id
 
 # Takes the table as it is with this run; raises if its rows do not add up, or if the lock was lost.
 Ready = Callable[[DataFrame], None]
@@ -22,7 +23,7 @@ class Shape:
 
     schema: StructType
     source_columns: int
-    id_column: str
+    id_: Id
     partition_by: Sequence[str]
 
     @property

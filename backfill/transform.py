@@ -9,23 +9,24 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, VariantType
 
 from backfill.columns import COMPLETED, CURRENT, KEY, STATUS, VERSION, column, quoted
+from schemas import ids
+from schemas.ids import Id
 
 _AS_JSON = (ArrayType, MapType, VariantType)
 _VALUE = "value"
 
 
-def keyed(rows: DataFrame, id_column: str, fields: Iterable[StructField]) -> DataFrame:
+def keyed(rows: DataFrame, id_: Id, fields: Iterable[StructField]) -> DataFrame:
     """Add the key that rows are joined and compared by; see `key`."""
-    return rows.withColumn(KEY, fn.expr(key(id_column, fields)))
+    return rows.withColumn(KEY, fn.expr(key(id_, fields)))
 
 
-def key(id_column: str, fields: Iterable[StructField], table: str = "") -> str:
-    """SQL of a row's key: its id as text or, without an id, a hash of `fields`; `table` is a prefix like `t.`.
+def key(id_: Id, fields: Iterable[StructField], table: str = "") -> str:
+    """SQL of a row's key: its id or, without one, a hash of `fields`; `table` is a prefix like `t.`.
 
     No id holds U+0000, so a row without an id meets no answer, and its key spreads such rows over the tasks.
     """
-    id_text = f"CAST({table}{quoted(id_column)} AS STRING)"
-    return f"coalesce({id_text}, concat(chr(0), hex({content(fields, table)})))"
+    return f"coalesce({ids.sql(id_, table)}, concat(chr(0), hex({content(fields, table)})))"
 
 
 def content(fields: Iterable[StructField], table: str = "") -> str:

@@ -15,23 +15,23 @@ from producer.verdicts import Reject, reject
 _HASH = f"{names.PREFIX}hash"
 
 
-def repeated_ids(rows: DataFrame, id_: str) -> DataFrame:
-    """Find the hashes that more than one id has; reads the id's column alone where the format allows it.
+def repeated_ids(rows: DataFrame, id_: Column) -> DataFrame:
+    """Find the hashes that more than one id has; reads the id's columns alone where the format allows it.
 
     Two ids may meet in one hash, which only means that they are looked at more closely.
     """
-    hashes = rows.where(column(id_).isNotNull()).select(_hash(id_).alias(_HASH))
+    hashes = rows.where(id_.isNotNull()).select(_hash(id_).alias(_HASH))
     return hashes.groupBy(_HASH).count().where("count > 1").select(_HASH)
 
 
-def without(rows: DataFrame, id_: str, repeated: DataFrame) -> DataFrame:
+def without(rows: DataFrame, id_: Column, repeated: DataFrame) -> DataFrame:
     """Keep the rows whose id is theirs alone, and those without an id."""
-    return rows.join(repeated, (_hash(id_) == column(_HASH)) & column(id_).isNotNull(), "left_anti")
+    return rows.join(repeated, (_hash(id_) == column(_HASH)) & id_.isNotNull(), "left_anti")
 
 
-def only(rows: DataFrame, id_: str, repeated: DataFrame) -> DataFrame:
+def only(rows: DataFrame, id_: Column, repeated: DataFrame) -> DataFrame:
     """Keep the rows whose id other rows may have too."""
-    return rows.join(repeated, (_hash(id_) == column(_HASH)) & column(id_).isNotNull(), "left_semi")
+    return rows.join(repeated, (_hash(id_) == column(_HASH)) & id_.isNotNull(), "left_semi")
 
 
 def unsettled(prepared: DataFrame) -> DataFrame:
@@ -59,5 +59,5 @@ def settled(prepared: DataFrame, dedup: bool) -> DataFrame:
     )
 
 
-def _hash(id_: str) -> Column:
-    return fn.xxhash64(column(id_).cast("string"))
+def _hash(id_: Column) -> Column:
+    return fn.xxhash64(id_)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
 
 from producer import columns as names
 from producer import distinct, duplicates, preflight, rejects, request_table, sink
@@ -25,6 +26,7 @@ from producer.trial import Trial
 from producer.voice import say
 from producer.watch import Watch
 from producer.writer import Delivered
+from schemas import ids
 from schemas.statuses import JobState
 
 _CHANGED = "the source may have changed while it was read: run again"
@@ -94,12 +96,13 @@ def judge(spark: SparkSession, run: Run) -> Judged:
     table = read(spark, run.file, run.arguments.limit)
     request = Request.of(run.file, run.id, run.started)
     rows = duplicates.unsettled(prepare(table, job, request))
-    repeated = duplicates.repeated_ids(table.rows, job.id).persist()
+    id_ = fn.expr(ids.sql(job.id))
+    repeated = duplicates.repeated_ids(table.rows, id_).persist()
     with spark_errors():
         any_repeats = not repeated.isEmpty()
     if any_repeats:
-        alone = prepare(replace(table, rows=duplicates.without(table.rows, job.id, repeated)), job, request)
-        shared = prepare(replace(table, rows=duplicates.only(table.rows, job.id, repeated)), job, request)
+        alone = prepare(replace(table, rows=duplicates.without(table.rows, id_, repeated)), job, request)
+        shared = prepare(replace(table, rows=duplicates.only(table.rows, id_, repeated)), job, request)
         rows = duplicates.unsettled(alone).unionByName(duplicates.settled(shared, job.dedup))
     judged = Judged(rows, table, cached=(repeated, table.rows))
     if job.dedup:

@@ -14,7 +14,7 @@ from producer.request import Request, fingerprint, message, shared_bytes
 from producer.source import Table
 from producer.texts import cleaning, cutting, has_more_characters, has_more_tokens, script_share, sendable
 from producer.verdicts import Message, verdict
-from schemas import template
+from schemas import ids, template
 from schemas.job import Job
 from schemas.shaping import Rule
 from schemas.text import clean_text
@@ -57,7 +57,7 @@ def _with_texts(rows: DataFrame, job: Job) -> DataFrame:
     as_read = job.clean.columns if job.clean.strip_control else []
     kept = {name: column(name).cast("string") for name in texts}
     added = {text_of(name): text if name in as_read else sendable(text) for name, text in kept.items()}
-    rows = rows.withColumns({names.ID: column(job.id).cast("string"), **added})
+    rows = rows.withColumns({names.ID: fn.expr(ids.sql(job.id)), **added})
     cleaned = [text_of(name) for name in dict.fromkeys(job.clean.columns)]
     for step in cleaning(job.clean):
         rows = rows.withColumns({name: step(column(name)) for name in cleaned})

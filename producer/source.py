@@ -15,7 +15,7 @@ from producer.errors import WrongJobError
 from producer.explain import first_line, fitting, spark_errors
 from producer.settings import JobFile
 from producer.verdicts import DETAIL, REASON
-from schemas import sources
+from schemas import ids, sources
 from schemas.job import Job, Source
 from schemas.settings import SettingsError
 
@@ -127,7 +127,7 @@ def _named(job: Job) -> list[tuple[str, str]]:
     texts = sorted(job.prompt.columns)
     language = job.language.column if job.language else None
     return [
-        ("id", job.id),
+        *(("id", name) for name in ids.columns(job.id)),
         *(("prompt.template", name) for name in texts),
         *(("clean.columns", name) for name in job.clean.columns),
         *([("language.column", language)] if language else []),
@@ -138,12 +138,11 @@ def _types(job: Job, table: Table) -> list[str]:
     kinds = {name: table.rows.select(column(name)).schema[0].dataType for _, name in _named(job)}
     problems = [
         f"{place}: column {name} is {kinds[name].simpleString()}; make it text first"
-        for place, name in _named(job)[1:]
-        if kinds[name].typeName() in _NO_TEXT
+        for place, name in _named(job)
+        if place != "id" and kinds[name].typeName() in _NO_TEXT
     ]
-    if problem := sources.id_type_problem(kinds[job.id].simpleString()):
-        problems.insert(0, f"id: column {job.id} {problem}")
-    return problems
+    inexact = [(name, sources.id_type_problem(kinds[name].simpleString())) for name in ids.columns(job.id)]
+    return [*(f"id: column {name} {problem}" for name, problem in inexact if problem), *problems]
 
 
 def _taken(job: Job, known: set[str]) -> list[str]:

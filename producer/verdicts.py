@@ -9,8 +9,9 @@ from enum import StrEnum
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
-from producer.columns import CORRUPT, ID, MODEL, PROMPT, RULE, column, first_of, text_of
+from producer.columns import CORRUPT, ID, MODEL, PROMPT, RULE, any_of, column, first_of, text_of
 from producer.texts import has_more_characters, has_more_tokens, has_outer_space, is_blank, script_share, tokens
+from schemas import ids
 from schemas.job import Job
 from schemas.message import MAX_ID_BYTES
 from schemas.text import REPLACEMENT
@@ -56,7 +57,7 @@ def verdict(job: Job, message: Message, *, corrupt: bool, lossy: bool) -> Column
     checks = [
         *([(column(CORRUPT).isNotNull(), reject(Reject.UNREADABLE_ROW))] if corrupt else []),
         (column(ID).isNull(), reject(Reject.NULL_ID)),
-        *_ids(lossy),
+        *_ids(job, lossy),
         *_rules(job),
         *((column(text_of(name)).isNull(), reject(Reject.NULL_COLUMN, name)) for name in named),
         *((_is_broken_text(name, lossy), reject(Reject.INVALID_TEXT, name)) for name in named),
@@ -74,10 +75,11 @@ def reject(reason: Reject, detail: str | Column | None = None) -> Column:
     return fn.struct(fn.lit(str(reason)).alias("reason"), text.cast("string").alias("detail"))
 
 
-def _ids(lossy: bool) -> Iterable[tuple[Column, Column]]:
+def _ids(job: Job, lossy: bool) -> Iterable[tuple[Column, Column]]:
     """Say of an id what `schemas.message.id_problem` says of it."""
     id_ = column(ID)
-    yield _is_broken(ID, lossy), reject(Reject.INVALID_ID, "is not of the file's encoding")
+    broken = any_of(_is_broken(name, lossy) for name in ids.columns(job.id))
+    yield broken, reject(Reject.INVALID_ID, "is not of the file's encoding")
     yield id_ == "", reject(Reject.INVALID_ID, "is empty")
     yield has_outer_space(id_), reject(Reject.INVALID_ID, "has surrounding white space")
     yield id_.contains("\0"), reject(Reject.INVALID_ID, "holds U+0000")

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 from pydantic import SecretStr
 
+from schemas import ids
+from schemas.ids import Id
 from schemas.job import Source
 from schemas.settings import SettingsError, secret
 
@@ -110,7 +112,7 @@ def driver(source: Source) -> Driver | None:
     return _DRIVERS.get(_kind(options))
 
 
-def read(source: Source, id_column: str, password: SecretStr | None) -> Read:
+def read(source: Source, id_: Id, password: SecretStr | None) -> Read:
     """Say how to read a source that has no `problems`."""
     options = _options(source)
     table = str(options.get("dbtable") or f"({str(options['query']).rstrip().rstrip(';')}\n) headrace_source")
@@ -124,7 +126,7 @@ def read(source: Source, id_column: str, password: SecretStr | None) -> Read:
     parts = int(options.get("numPartitions", 1))
     if "lowerBound" in options:
         return Read(url, table, spark, bounds=_bounds(options, table))
-    column = str(options.get("partitionColumn", id_column))
+    column = str(options.get("partitionColumn", ids.columns(id_)[0]))
     spark = {name: value for name, value in spark.items() if name not in {"numPartitions", "partitionColumn"}}
     return Read(url, table, spark, predicates(quoted(column), parts))
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from schemas import template, topics
+from schemas.ids import WrittenId
 from schemas.shaping import Clean, Language, Part, PromptTemplate, Route, Rule, Text
 from schemas.text import is_json
 
@@ -107,7 +108,7 @@ class Job(Part):
     job: Name = Field(description="the namespace of ids")
     topic: str | None = Field(None, description="headrace.prompts.<job> if absent")
     source: Source
-    id: Text = Field(description="column with a stable, unique id")
+    id: WrittenId = Field(description="a column with a stable, unique id, or the columns to derive one from")
     clean: Clean = Clean()
     language: Language | None = Field(None, description="rows of other languages are rejected")
     rules: list[Rule] = Field(

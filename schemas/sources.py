@@ -28,6 +28,8 @@ _SETTLED = {
     "json": """charset columnnameofcorruptrecord encoding inferschema mode multiline prefersdecimal
         primitivesasstring singlevariantcolumn""".split(),
 }
+# What gives a row another value in each run, or after the table is cut into other tasks.
+_UNSTABLE = re.compile(r"\b(uuid|monotonically_increasing_id|spark_partition_id)\s*\(", re.IGNORECASE)
 _SETTLED["jsonl"] = _SETTLED["json"]
 
 
@@ -45,6 +47,8 @@ def problems(source: Source) -> Iterator[str]:
     )
     if source.format == "jdbc":
         yield from jdbc.problems(source)
+    if source.query and (found := _UNSTABLE.search(source.query)):
+        yield f"source.query: {found[1]}() gives others in each run, so no row would know its answer again"
     if source.query and source.options:
         yield "source.options: say nothing to a query; leave them out"
     if source.encoding and source.format not in _TEXT_FILES:

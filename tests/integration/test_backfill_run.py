@@ -15,6 +15,7 @@ from pyspark.sql import Row, SparkSession
 
 from backfill.columns import LLM_COLUMNS
 from backfill.errors import RunFailedError, WrongJobError
+from schemas.ids import derived
 from schemas.settings import SettingsError
 from tests.services import PostgresService
 from tests.spark.backfilling import LABEL_SCHEMA, Place, migrated, plain
@@ -260,6 +261,22 @@ def test_ids_meet_by_their_exact_text(folder: Place) -> None:
 
     assert folder.run().joined == len(ids)
     assert plain(folder.rows("id", "llm_result")) == sorted((id_, f"for {id_}") for id_ in ids)
+
+
+def test_ids_made_of_content_meet_in_every_format(place: Place) -> None:
+    rows = [("shop", "a", 1), ("", "b", 2), (None, "b", 3), (None, None, 4)]
+    place.source(rows, "shop string, text string, n int")
+    first, second = derived(["shop", "a"]), derived(["", "b"])
+    assert first
+    assert second
+    place.answer(first, result="first")
+    place.answer(second, result="second")
+    changes: dict[str, Any] = {"id": {"from": ["shop", "text"]}, "target": {"partition_by": ["shop"]}}
+
+    assert place.run(**changes).joined == 3
+    place.answer(first, result="later", completed_at="2026-04-01 00:00:00+00")
+    assert place.run(**changes).written == 1
+    assert plain(place.rows("n", "llm_result")) == [(1, "later"), (2, "second"), (3, "second"), (4, None)]
 
 
 def test_whole_numbers_are_ids_too(place: Place) -> None:

@@ -14,14 +14,14 @@ from pydantic import SecretStr
 
 from backfill.counts import Counts
 from backfill.errors import NotAllowedError
-from backfill.source import Snapshot, asking
+from backfill.source import ALIEN, Cursor, Snapshot, asking
 
 # By the index on (job, version_xid): one look, however many results there are.
-_NEWS = """
-SELECT %(since)s::xid8 > pg_snapshot_xmax(pg_current_snapshot()) OR EXISTS (
+_NEWS = f"""
+SELECT {ALIEN} OR EXISTS (
     SELECT FROM headrace.results WHERE job = %(job)s AND status <> 'claimed' AND version_xid >= %(since)s::xid8
 )
-"""
+"""  # noqa: S608
 _KEEP = """
 INSERT INTO headrace.backfills (job, target, cursor, results, rows, joined, failed, written, started_at)
 VALUES (%(job)s, %(target)s, %(cursor)s::xid8, %(results)s, %(rows)s, %(joined)s, %(failed)s, %(written)s, %(at)s)
@@ -32,13 +32,13 @@ ON CONFLICT (job, target) DO UPDATE SET cursor = excluded.cursor, results = excl
 _SEEN = "UPDATE headrace.backfills SET finished_at = now() WHERE job = %s AND target = %s"
 
 
-def news(url: SecretStr, job: str, since: str) -> bool:
-    """Tell whether any answer may have come since a cursor; true of a database that is younger than the cursor.
+def news(url: SecretStr, job: str, since: Cursor) -> bool:
+    """Tell whether any answer may have come since a cursor; true if the cursor is not of this run of the server.
 
     Raises `UnreachableError`.
     """
     with asking(url) as connection:
-        row = connection.execute(_NEWS, {"job": job, "since": since}).fetchone()
+        row = connection.execute(_NEWS, {"job": job, "since": since.xid, "server": since.server}).fetchone()
         return bool(row and row[0])
 
 
@@ -47,7 +47,7 @@ def keep(snapshot: Snapshot, target: str, counts: Counts, started: datetime) -> 
 
     Raises `UnreachableError`.
     """
-    values = {"job": snapshot.job, "target": target, "cursor": snapshot.xmin, "at": started}
+    values = {"job": snapshot.job, "target": target, "cursor": snapshot.cursor.xid, "at": started}
     values |= {name: getattr(counts, name) for name in ("results", "rows", "joined", "failed", "written")}
     try:
         with asking(snapshot.url) as connection:

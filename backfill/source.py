@@ -29,13 +29,28 @@ BATCH_BYTES = 8 * 1024 * 1024
 _CONNECT_S = 10
 _KEEPALIVE_S = 30
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# Another value after a start, a fail-over, a restore or a new database: transactions may since be numbered anew.
+_SERVER = """(
+    SELECT concat_ws(':', extract(epoch FROM pg_postmaster_start_time()), oid)
+    FROM pg_database WHERE datname = current_database()
+)"""
+# Whether a cursor says nothing about the database that is asked.
+ALIEN = f"(%(server)s <> {_SERVER} OR %(since)s::xid8 > pg_snapshot_xmax(pg_current_snapshot()))"
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The transaction below which every result was read, and the run of the database server that numbered it."""
+
+    xid: str
+    server: str
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One state of the finished results of a job, which any number of connections can read while it is held.
 
-    `xmin`: the cursor that this state is good for. `since`: the cursor from which on results are asked for, None if
+    `cursor`: what a later run may begin at. `since`: the transaction from which on results are asked for, None if
     all are; `fresh` of `count` results are at or above it.
     """
 
@@ -43,7 +58,7 @@ class Snapshot:
     job: str
     name: str
     count: int
-    xmin: str = "0"
+    cursor: Cursor = Cursor("0", "")
     since: str | None = None
     fresh: int = 0
 
@@ -84,10 +99,10 @@ class Session:
 
 
 @contextmanager
-def database_session(url: SecretStr, job: str, target: str, since: str | None = None) -> Iterator[Session]:
+def database_session(url: SecretStr, job: str, target: str, since: Cursor | None = None) -> Iterator[Session]:
     """Take the lock on a target and a snapshot of a job's finished results, and hold both.
 
-    `since` is a cursor; one that this database has not reached, since it was restored, asks for everything.
+    A cursor `since` that another run of the server gave, or that this one has not reached, asks for everything.
 
     Raises `AlreadyRunningError` if another backfill holds the lock, `UnreachableError` if the database does not
     answer, `WrongJobError` if it has no tables of ours.
@@ -158,19 +173,21 @@ def _lock(connection: psycopg.Connection, target: str) -> None:
         raise AlreadyRunningError("another backfill of this target is already running; nothing was done")
 
 
-def _snapshot(connection: psycopg.Connection, url: SecretStr, job: str, since: str | None) -> Snapshot:
+def _snapshot(connection: psycopg.Connection, url: SecretStr, job: str, since: Cursor | None) -> Snapshot:
     connection.execute(_BEGIN)
     connection.execute("SELECT FROM headrace.former_results LIMIT 0")
+    asked = since or Cursor("0", "")
     found = connection.execute(
         sql.SQL(
-            "SELECT pg_export_snapshot(), (SELECT count(*) {}), pg_snapshot_xmin(seen.at)::text, "
-            "{}::xid8 > pg_snapshot_xmax(seen.at), (SELECT count(*) {}) "
-            "FROM (SELECT pg_current_snapshot()) AS seen (at)"
-        ).format(_finished(job), sql.Literal(since), _finished(job, since))
+            f"SELECT pg_export_snapshot(), (SELECT count(*) {{}}), pg_snapshot_xmin(pg_current_snapshot())::text, "
+            f"{_SERVER}, {ALIEN}, (SELECT count(*) {{}})"
+        ).format(_finished(job), _finished(job, asked.xid)),
+        {"since": asked.xid, "server": asked.server},
     ).fetchone()
     assert found is not None
-    name, count, xmin, ahead, fresh = found
-    return Snapshot(url, job, name, count, xmin, *((None, count) if since is None or ahead else (since, fresh)))
+    name, count, xmin, server, alien, fresh = found
+    news = (None, count) if since is None or alien else (since.xid, fresh)
+    return Snapshot(url, job, name, count, Cursor(xmin, server), *news)
 
 
 def _finished(job: str, since: str | None = None) -> sql.Composed:

@@ -23,7 +23,7 @@ from backfill.explain import failure
 from backfill.folders import Folders
 from backfill.run import backfill
 from backfill.settings import BackfillSettings, JobFile
-from backfill.source import database_session
+from backfill.source import Cursor, database_session
 from schemas import requests_table
 
 # What another run, or the same one a little later, may do better.
@@ -42,7 +42,7 @@ class Pace:
 class State:
     """Where the last run that succeeded has left the target."""
 
-    cursor: str
+    cursor: Cursor
     signature: str
     full_at: float
 
@@ -96,10 +96,19 @@ class Watcher:
         if counts.written:
             self.told(counts, time.monotonic() - now)
         whole = state is None or snapshot.since is None
-        return State(snapshot.xmin, signature, now if whole or state is None else state.full_at), counts
+        return State(snapshot.cursor, signature, now if whole or state is None else state.full_at), counts
 
     def _signature(self) -> str:
-        """What the files of the source and the runs of the producer look like; a table's source shows none."""
+        """What the files of the source and the runs of the producer look like; a table's source shows none.
+
+        Raises `RunFailedError`: files may be changed while they are listed.
+        """
+        try:
+            return self._stamps()
+        except Py4JError as error:
+            raise RunFailedError("the files of the source cannot be listed, somebody may be writing them") from error
+
+    def _stamps(self) -> str:
         said = requests_table.address(self.file.beside)
         found = [Folders(self.spark, said).stamp(said)]
         if self.file.job.source.path is not None:

@@ -7,18 +7,22 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pydantic import SecretStr
 from pyspark.sql import SparkSession
 
 from backfill import cursor
 from backfill.counts import Counts
+from backfill.errors import RunFailedError
+from backfill.folders import Folders
 from backfill.settings import BackfillSettings, read_settings
-from backfill.source import database_session
+from backfill.source import Cursor, database_session
 from backfill.watch import Pace, State, Watcher
 from tests.fleet import wait_for
 from tests.services import PostgresService
@@ -142,7 +146,11 @@ def test_a_changed_source_is_read_again(place: Place) -> None:
     place.answer("a", "b")
     with watched(place, 0.2):
         wait_for(lambda: answered(place) == 1, 60)
-        place.source([("a", "x"), ("b", "new")])
+        # As one step: what a look finds half-written is another test's.
+        more = place.spark.createDataFrame([("b", "new")], "id string, text string").coalesce(1)
+        more.write.parquet(str(place.folder / "more"))
+        (file,) = (place.folder / "more").glob("*.parquet")
+        file.rename(place.folder / "rows" / file.name)
         wait_for(lambda: answered(place) == 2, 60)
 
 
@@ -155,9 +163,9 @@ def test_the_cursor_waits_for_transactions_that_still_run(place: Place) -> None:
         first = snapshot(place, None)
         assert first.count == 1
         early.commit()
-    assert cursor.news(SecretStr(place.url), JOB, first.xmin)
-    assert snapshot(place, first.xmin).fresh == 2
-    last = snapshot(place, None).xmin
+    assert cursor.news(SecretStr(place.url), JOB, first.cursor)
+    assert snapshot(place, first.cursor).fresh == 2
+    last = snapshot(place, None).cursor
     assert not cursor.news(SecretStr(place.url), JOB, last)
     place.execute("UPDATE headrace.results SET result = 'corrected' WHERE id = 'b'")
     assert snapshot(place, last).fresh == 1
@@ -165,19 +173,55 @@ def test_the_cursor_waits_for_transactions_that_still_run(place: Place) -> None:
 
 def test_a_database_that_is_younger_than_the_cursor_is_read_whole(place: Place) -> None:
     place.answer("a", "b")
-    ahead = str(2**60)
+    ahead = replace(snapshot(place, None).cursor, xid=str(2**60))
     assert cursor.news(SecretStr(place.url), JOB, ahead)
     assert (snapshot(place, ahead).since, snapshot(place, ahead).fresh) == (None, 2)
 
 
+def test_a_cursor_of_another_run_of_the_server_hides_nothing_though_its_transactions_were_passed(
+    place: Place,
+) -> None:
+    place.answer("a", "b")
+    mine = snapshot(place, None).cursor
+    assert not cursor.news(SecretStr(place.url), JOB, mine)
+    restored = replace(mine, server="of another run")
+    assert cursor.news(SecretStr(place.url), JOB, restored)
+    assert (snapshot(place, restored).since, snapshot(place, restored).fresh) == (None, 2)
+
+
+def test_files_that_vanish_while_they_are_listed_cost_one_look(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.source([("a", "x")])
+    place.answer("a")
+    stamp, failed, looks = Folders.stamp, list[Exception](), list[str]()
+
+    def vanishing(folders: Folders, path: str) -> str:
+        looks.append(path)
+        if len(looks) == 1:
+            raise Py4JError("An error occurred while calling o1.next: java.io.FileNotFoundException")
+        return stamp(folders, path)
+
+    monkeypatch.setattr(Folders, "stamp", vanishing)
+    stop = threading.Event()
+    watcher = Watcher(
+        place.spark,
+        settings(place),
+        place.job(),
+        Pace(0.1),
+        lambda *_: stop.set(),
+        failed.append,
+    )
+    assert watcher.run(stop).written == 1
+    assert [type(error) for error in failed] == [RunFailedError]
+
+
 def test_when_everything_is_to_be_read() -> None:
-    state, pace = State("7", "one", 100.0), Pace(10, full_every=60)
+    state, pace = State(Cursor("7", ""), "one", 100.0), Pace(10, full_every=60)
     assert not state.wants_all("one", 159.9, pace)
     assert state.wants_all("one", 160.0, pace)
     assert state.wants_all("other", 101.0, pace)
 
 
-def snapshot(place: Place, since: str | None) -> Any:
+def snapshot(place: Place, since: Cursor | None) -> Any:
     with database_session(SecretStr(place.url), JOB, "anywhere", since) as held:
         return held.snapshot
 

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic import SecretStr
 
-from schemas import jdbc, sources
+from schemas import examples, jdbc, sources
 from schemas.documents import read_document
 from schemas.job import Job
 from schemas.paths import locate
@@ -79,17 +79,18 @@ def read_settings(environ: Mapping[str, str]) -> BackfillSettings:
 
 
 def read_job(path: Path, environ: Mapping[str, str] = MappingProxyType({})) -> JobFile:
-    """Read a job file, and the JSON schema and the password it names the places of.
+    """Read a job file, and the JSON schema, the examples and the password it names the places of.
 
     Raises `SettingsError` with all problems and their places.
     """
     job = read_document(path, Job, yaml.safe_load)
     folder = path.absolute().parent
     json_schema, unreadable = _json_schema(folder, job.output.json_schema)
+    shown, unusable = examples.read(folder, job.prompt.examples)
     password, unset = jdbc.password(job.source, environ)
-    if problems := [*unreadable, *unset, *_problems(job, folder)]:
+    if problems := [*unreadable, *unusable, *unset, *_problems(job, folder)]:
         raise SettingsError(str(path), problems)
-    return JobFile(job, folder, json_schema, prompt_version(job, json_schema), password)
+    return JobFile(job, folder, json_schema, prompt_version(job, json_schema, shown), password)
 
 
 def _problems(job: Job, folder: Path) -> Iterator[str]:

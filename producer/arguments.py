@@ -28,6 +28,7 @@ class Arguments:
     dry_run: bool = False
     no_canary: bool = False
     retry_failed: bool = False
+    print_prompts: int = 3
 
 
 class _Parser(argparse.ArgumentParser):
@@ -47,13 +48,19 @@ def parse(argv: Sequence[str]) -> Arguments:
     parser.add_argument("--job", type=Path, required=True, metavar="FILE", help="the job file (YAML)")
     parser.add_argument("--limit", type=_count, metavar="N", help="read only N rows")
     parser.add_argument(
-        "--dry-run", action="store_true", help="count, and show three prompts; write and publish nothing"
+        "--dry-run", action="store_true", help="count, and show some prompts; write and publish nothing"
     )
     parser.add_argument(
         "--no-canary", action="store_true", help="publish all rows at once, whether or not a worker is running"
     )
     parser.add_argument("--retry-failed", action="store_true", help="publish rows again whose result is failed")
-    return Arguments(**vars(parser.parse_args(argv)))
+    parser.add_argument(
+        "--print-prompts", type=_count, metavar="N", help="of --dry-run: show N prompts as they are sent (default 3)"
+    )
+    given = {name: value for name, value in vars(parser.parse_args(argv)).items() if value is not None}
+    if "print_prompts" in given and not given["dry_run"]:
+        parser.error("--print-prompts goes with --dry-run: no log holds prompts")
+    return Arguments(**given)
 
 
 def _count(text: str) -> int:

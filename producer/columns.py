@@ -30,6 +30,11 @@ def column(name: str) -> Column:
     return fn.col(f"`{name.replace('`', '``')}`")
 
 
+def turn(number: int) -> str:
+    """Name the column of a filled template, where there are several."""
+    return f"{PREFIX}turn_{number}"
+
+
 def text_of(name: str) -> str:
     """Name the added column that holds a source column as cleaned text."""
     return f"{PREFIX}text_{name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -15,15 +16,15 @@ from producer.estimate import Forecast, Tier, from_size, total
 from producer.explain import spark_errors
 from producer.ledger import Ledger
 from producer.pipeline import Reached, judge
+from producer.request import Request
 from producer.run import Run
 from producer.watch import Watch
 
-_SAMPLES = 3
 # Of the job's earlier results, from which a run's cost is estimated.
 _EARLIER_ROWS = 1_000
 # UTF-8 bytes a token: about 4 in English and code, 3 in Chinese; the interval takes in most tokenizers.
 _BYTES_PER_TOKEN = (2.5, 5.0)
-_SHOWN = (names.ID, names.MODEL, names.PROMPT)
+_SHOWN = (names.ID, names.MODEL, names.VALUE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -40,11 +41,11 @@ class Estimate:
 def dry_run(spark: SparkSession, run: Run, reached: Reached) -> Estimate:
     """Read, judge and count all rows; raises a `ProducerError`. Kafka is not asked, Postgres only if incremental."""
     looks_up = run.file.job.incremental and reached.any_finished
-    system = run.file.job.prompt.system or ""
+    shared = Request.of(run.file, run.id, run.started).shared_text
     with judge(spark, run) as judged, spark_errors():
         rows, observation = counted(judged.rows, run.file.job)
-        sizes = _sizes(rows, system, run.ledger if looks_up else None)
-        samples = publishable(judged.rows).limit(_SAMPLES).select(*map(column, _SHOWN)).collect()
+        sizes = _sizes(rows, shared, run.ledger if looks_up else None)
+        samples = publishable(judged.rows).limit(run.arguments.print_prompts).select(*map(column, _SHOWN)).collect()
     seen = observation.get
     run.counts = judged_counts(seen, published=0, skipped=int(seen["passing"]) - sizes["rows"])
     run.forecast = _earlier(run, sizes["rows"]) or from_size(sizes["rows"], sizes["bytes"], _max_tokens(run))
@@ -74,14 +75,14 @@ def _max_tokens(run: Run) -> int | None:
     return most if isinstance(most, int) and not isinstance(most, bool) else None
 
 
-def _sizes(rows: DataFrame, system: str, ledger: Ledger | None) -> Row:
-    """Add up rows, characters and bytes of what is not finished; system text counts in each row."""
+def _sizes(rows: DataFrame, shared: str, ledger: Ledger | None) -> Row:
+    """Add up rows, characters and bytes of what is not finished; text that all share counts in each row."""
     prompt = column(names.PROMPT)
     sized = rows.select(
         column(names.ID),
         column(names.FINGERPRINT),
-        (fn.length(prompt) + len(system)).cast("long").alias("chars"),
-        (fn.octet_length(prompt) + len(system.encode())).cast("long").alias("bytes"),
+        (fn.length(prompt) + len(shared)).cast("long").alias("chars"),
+        (fn.octet_length(prompt) + len(shared.encode())).cast("long").alias("bytes"),
     )
     if ledger:
         sized = sized.mapInArrow(ledger.unfinished, sized.schema)
@@ -95,6 +96,11 @@ def _sizes(rows: DataFrame, system: str, ledger: Ledger | None) -> Row:
 
 
 def _shown(row: Row) -> str:
-    """Show one prompt on a terminal: control characters, which could act there, are replaced."""
-    id_, model, prompt = (_CONTROL.sub("\ufffd", row[name] or "default") for name in _SHOWN)
-    return f"--- {id_} for model {model}, {len(prompt)} characters\n{prompt}"
+    """Show one request on a terminal: control characters, which could act there, are replaced."""
+    id_, model, value = (row[name] for name in _SHOWN)
+    sent = json.loads(value)
+    turns = sent.get("messages") or [{"role": "user", "content": sent["prompt"]}]
+    size = sum(len(turn["content"]) for turn in turns)
+    texts = [f"[{turn['role']}]\n{turn['content']}" if len(turns) > 1 else turn["content"] for turn in turns]
+    told = f"--- {id_} for model {model or 'default'}, {size} characters\n" + "\n".join(texts)
+    return _CONTROL.sub("\ufffd", told)

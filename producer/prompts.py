@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
@@ -10,44 +10,61 @@ from pyspark.sql import functions as fn
 from producer import columns as names
 from producer.columns import any_of, column, first_of, text_of
 from producer.explain import fitting
-from producer.request import Request, fingerprint, message, shared_bytes
+from producer.request import Request, fingerprint, message, shared_bytes, turn_columns
 from producer.source import Table
 from producer.texts import cleaning, cutting, has_more_characters, has_more_tokens, script_share, sendable
 from producer.verdicts import Message, verdict
 from schemas import ids, template
 from schemas.job import Job
-from schemas.shaping import Rule
+from schemas.shaping import PromptTemplate, Rule
 from schemas.text import clean_text
 
 # The number of the route of rows that no route takes.
 NO_ROUTE = -1
+# 64 bits of the hash: whoever wants to forge a tag must find a text that holds its own.
+_TAG_DIGITS = 16
 
 
 def prepare(table: Table, job: Job, request: Request) -> DataFrame:
     """Add to each row its id, prompt, model, fingerprint, message and verdict; raises `WrongJobError`."""
     _check_scripts(table.rows, job)
     rows = _with_texts(table.rows, job)
-    rows = rows.withColumn(names.PROMPT, rendered(job.prompt.template))
+    rows = _with_prompt(rows, job.prompt)
     if job.rules or job.routes:
         rows = rows.withColumn(names.PROMPT_CHARS, fn.length(names.PROMPT))
     if job.rules:
         rows = rows.withColumn(names.RULE, _rule(rows, job.rules))
     rows = rows.withColumns(_routed(rows, job))
-    rows = rows.withColumn(names.FINGERPRINT, fingerprint(column(names.MODEL), column(names.PROMPT), request))
+    rows = rows.withColumn(names.FINGERPRINT, fingerprint(column(names.MODEL), request))
     written = Message(message(request), shared_bytes(request))
     rows = rows.withColumn(names.VALUE, written.json)
     return rows.withColumn(names.VERDICT, verdict(job, written, corrupt=table.corrupt, lossy=table.lossy))
 
 
-def rendered(text: str) -> Column:
+def rendered(text: str, fence: Collection[str] = ()) -> Column:
     """Fill a template; null if a column is null. What a column holds is never read as a template again."""
-    parts = template.parse(text)
-    return fn.concat(
-        *(
-            column(text_of(part.name)) if isinstance(part, template.Column) else fn.lit(clean_text(part.text)[0])
-            for part in parts
-        )
-    )
+    filled: list[Column] = []
+    for part in template.parse(text):
+        if isinstance(part, template.Column):
+            own = column(text_of(part.name))
+            filled.append(_fenced(own) if part.name in fence else own)
+        else:
+            filled.append(fn.lit(clean_text(part.text)[0]))
+    return fn.concat(*filled)
+
+
+def _fenced(text: Column) -> Column:
+    """Put text between tags that carry its own hash, which no text can hold: the same text has the same tags."""
+    tag = fn.concat(fn.lit("data-"), fn.substring(fn.sha2(text, 256), 1, _TAG_DIGITS))
+    return fn.concat(fn.lit("<"), tag, fn.lit(">\n"), text, fn.lit("\n</"), tag, fn.lit(">"))
+
+
+def _with_prompt(rows: DataFrame, prompt: PromptTemplate) -> DataFrame:
+    """Add the prompt: the filled template or, where a chat has several, all of them one after the other."""
+    turns = turn_columns(prompt)
+    filled = [rendered(text, prompt.fence) for text in prompt.templates]
+    rows = rows.withColumns(dict(zip(turns, filled, strict=True)))
+    return rows if turns == [names.PROMPT] else rows.withColumn(names.PROMPT, fn.concat(*map(column, turns)))
 
 
 def _with_texts(rows: DataFrame, job: Job) -> DataFrame:
@@ -98,7 +115,7 @@ def _routed(rows: DataFrame, job: Job) -> dict[str, Column]:
     found[names.ROUTE] = fn.coalesce(first_of(zip(conditions, numbers, strict=True)).cast("int"), fn.lit(NO_ROUTE))
     if any(route.template for route in job.routes):
         usual = column(names.PROMPT)
-        prompts = [rendered(route.template) if route.template else usual for route in job.routes]
+        prompts = [rendered(route.template, job.prompt.fence) if route.template else usual for route in job.routes]
         found[names.PROMPT] = first_of([*zip(conditions, prompts, strict=True), (fn.lit(True), usual)])
     return found
 

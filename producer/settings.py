@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,8 +13,9 @@ from typing import Any
 import yaml
 from pydantic import SecretStr
 
-from schemas import jdbc
+from schemas import examples, jdbc
 from schemas.documents import read_document
+from schemas.examples import Example
 from schemas.job import Job
 from schemas.paths import locate
 from schemas.settings import (
@@ -50,6 +51,7 @@ class JobFile:
     folder: Path
     response_format: Mapping[str, Any] | None = None
     password: SecretStr | None = None
+    examples: tuple[Example, ...] = field(default=(), repr=False)
 
     def locate(self, path: str) -> str:
         """Resolve a path of the job file."""
@@ -73,17 +75,18 @@ def read_settings(environ: Mapping[str, str]) -> ProducerSettings:
 def read_job(
     path: Path, environ: Mapping[str, str] = MappingProxyType({}), refused: Callable[[Job], list[str]] = lambda _: []
 ) -> JobFile:
-    """Read a job file, and the JSON schema and the password it names the places of.
+    """Read a job file, and the JSON schema, the examples and the password it names the places of.
 
     `refused` tells what else speaks against the job. Raises `SettingsError` with all problems and their places.
     """
     job = read_document(path, Job, yaml.safe_load)
     folder = path.absolute().parent
     response_format, unreadable = _response_format(folder, job.output.json_schema)
+    shown, unusable = examples.read(folder, job.prompt.examples)
     password, unset = jdbc.password(job.source, environ)
-    if problems := [*refused(job), *unreadable, *unset]:
+    if problems := [*refused(job), *unreadable, *unusable, *unset]:
         raise SettingsError(str(path), problems)
-    return JobFile(job, folder, response_format, password)
+    return JobFile(job, folder, response_format, password, shown)
 
 
 def _response_format(folder: Path, schema: Path | None) -> tuple[Mapping[str, Any] | None, list[str]]:

@@ -128,7 +128,7 @@ def _named(job: Job) -> list[tuple[str, str]]:
     language = job.language.column if job.language else None
     return [
         *(("id", name) for name in ids.columns(job.id)),
-        *(("prompt.template", name) for name in texts),
+        *(("prompt.template" if job.prompt.template else "prompt.messages", name) for name in texts),
         *(("clean.columns", name) for name in job.clean.columns),
         *([("language.column", language)] if language else []),
     ]

@@ -10,6 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
 from producer.columns import CORRUPT, ID, MODEL, PROMPT, RULE, any_of, column, first_of, text_of
+from producer.request import turn_columns
 from producer.texts import has_more_characters, has_more_tokens, has_outer_space, is_blank, script_share, tokens
 from schemas import ids
 from schemas.job import Job
@@ -64,6 +65,7 @@ def verdict(job: Job, message: Message, *, corrupt: bool, lossy: bool) -> Column
         *_language(job, named),
         *_lengths(job),
         (_all(is_blank(column(text_of(name))) for name in named), reject(Reject.BLANK_PROMPT)),
+        *_turns(job),
         (_may_be_large(message) & (_size(message) > MAX_MESSAGE_BYTES), _too_large(message)),
     ]
     return first_of(checks)
@@ -92,6 +94,12 @@ def _rules(job: Job) -> Iterable[tuple[Column, Column]]:
     yield column(RULE).isNull(), reject(Reject.NO_RULE)
     if unsent := [rule.name for rule in job.rules if not rule.send]:
         yield column(RULE).isin(unsent), reject(Reject.RULED_OUT, column(RULE))
+
+
+def _turns(job: Job) -> Iterable[tuple[Column, Column]]:
+    """Judge each message of a chat for itself: a blank one would make the whole unreadable."""
+    if len(turns := turn_columns(job.prompt)) > 1:
+        yield any_of(is_blank(column(name)) for name in turns), reject(Reject.BLANK_PROMPT, "a message of the chat")
 
 
 def _language(job: Job, named: Sequence[str]) -> Iterable[tuple[Column, Column]]:

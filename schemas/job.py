@@ -160,9 +160,13 @@ class Job(Part):
 
     @model_validator(mode="after")
     def _routes_ask_with_the_same_columns(self) -> Job:
-        wanted = template.columns(self.prompt.template)
+        wanted = self.prompt.columns
         for number, route in enumerate(self.routes):
-            if route.template is not None and template.columns(route.template) != wanted:
+            if route.template is None:
+                continue
+            if self.prompt.messages:
+                raise ValueError(f"routes.{number}.template: says nothing beside prompt.messages; leave it out")
+            if template.columns(route.template) != wanted:
                 raise ValueError(
                     f"routes.{number}.template must name the columns of prompt.template, all and no other"
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -84,21 +85,69 @@ class Rule(Part):
     send: bool = Field(True, description="whether its rows go to the model; else they are rejected")
 
 
+class ChatMessage(Part):
+    """One message of a chat; columns of a row stand in user messages alone, so that its text gives no orders."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Text = Field(description="a template; of a user message it may name columns")
+
+    @field_validator("content")
+    @classmethod
+    def _parses(cls, value: str) -> str:
+        template.columns(value)
+        if not value.strip():
+            raise ValueError("is blank")
+        return value
+
+    @model_validator(mode="after")
+    def _keeps_data_apart(self) -> ChatMessage:
+        if self.role != "user" and (named := template.columns(self.content)):
+            raise ValueError(
+                f"names {{{min(named)}}}: columns belong in user messages; write {{{{ and }}}} for literal braces"
+            )
+        return self
+
+
 class PromptTemplate(Part):
-    """How a row becomes a request."""
+    """How a row becomes a request: by a template, with system text and examples before it, or by a whole chat."""
 
     system: Text | None = None
-    template: Text
+    examples: Path | None = Field(
+        None, description="JSON lines of user and assistant, sent between system and template"
+    )
+    template: Text | None = None
+    messages: list[ChatMessage] = Field(default_factory=list, description="instead of template, system and examples")
+    fence: list[Text] = Field(
+        default_factory=list, description="columns whose text stands between tags that no text can forge"
+    )
 
     @field_validator("template")
     @classmethod
-    def _parses(cls, value: str) -> str:
-        return _names_a_column(value)
+    def _parses(cls, value: str | None) -> str | None:
+        return None if value is None else _names_a_column(value)
+
+    @model_validator(mode="after")
+    def _is_one_of_two(self) -> PromptTemplate:
+        if (self.template is None) == (not self.messages):
+            raise ValueError("needs a template or messages, one of the two")
+        if self.messages and (self.system or self.examples):
+            raise ValueError("system and examples are messages of their own where there are messages")
+        if not self.columns:
+            raise ValueError("messages: none names a {column}, so every row would ask the same")
+        if unknown := sorted(set(self.fence) - self.columns):
+            raise ValueError(f"fence: {unknown[0]} is in no template")
+        return self
 
     @property
     def columns(self) -> set[str]:
         """The columns that a row's request is made of."""
-        return template.columns(self.template)
+        return set().union(*map(template.columns, self.templates))
+
+    @property
+    def templates(self) -> list[str]:
+        """The templates that are filled for each row, in the order of their messages."""
+        whole = [self.template] if self.template else [message.content for message in self.messages]
+        return [text for text in whole if template.columns(text)]
 
 
 class Route(Part):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from schemas.examples import Example
 from schemas.job import Job
 from schemas.prompt_version import prompt_version
 
@@ -34,6 +35,9 @@ def test_it_is_short_and_the_same_every_time() -> None:
         {"prompt": {"template": "Review: {text}\n"}},
         {"prompt": {"template": "Review: {text}", "system": "Label."}},
         {"clean": {"columns": ["text"], "strip_html": True}},
+        {"prompt": {"template": "Review: {text}", "fence": ["text"]}},
+        {"prompt": {"messages": [{"role": "user", "content": "Review: {text}"}]}},
+        {"clean": {"columns": ["text"], "max_tokens": 50}},
         {"routes": [{"model": "small"}]},
         {"routes": [{"model": "small", "template": "{text}?"}]},
         {"params": {"temperature": 0}},
@@ -49,9 +53,19 @@ def test_the_output_schema_counts_by_its_content() -> None:
     assert version(schema=schema) == version({"output": {"json_schema": "elsewhere.json"}}, schema)
 
 
+def test_examples_count_by_their_content() -> None:
+    job = Job.model_validate(BASE | {"prompt": {"template": "Review: {text}", "examples": "a.jsonl"}})
+    elsewhere = Job.model_validate(BASE | {"prompt": {"template": "Review: {text}", "examples": "b.jsonl"}})
+    shown = [Example("bad!", "bad")]
+
+    assert prompt_version(job, examples=shown) == prompt_version(elsewhere, examples=shown)
+    assert len({version(), *(prompt_version(job, examples=found) for found in (shown, shown * 2))}) == 3
+
+
 @pytest.mark.parametrize(
     "changes",
     [
+        {"rules": [{"name": "a", "when": "text > ''"}], "language": {"scripts": ["Latin"]}},
         {"source": {"format": "csv", "path": "other.csv", "where": "a > 1"}},
         {"target": {"format": "parquet", "path": "other"}},
         {"priority": 5, "budget": {"usd": 3}, "dedup": False, "incremental": False},

@@ -19,6 +19,11 @@ def test_every_option_is_read() -> None:
     assert parse(argv) == Arguments(Path("a.yaml"), 7, dry_run=True, no_canary=True, retry_failed=True)
 
 
+def test_a_dry_run_shows_as_many_prompts_as_asked() -> None:
+    assert parse(["--job", "a", "--dry-run"]).print_prompts == 3
+    assert parse(["--job", "a", "--dry-run", "--print-prompts", "20"]).print_prompts == 20
+
+
 @pytest.mark.parametrize(
     ("argv", "problem"),
     [
@@ -26,6 +31,7 @@ def test_every_option_is_read() -> None:
         (["--job", "a", "--limit", "0"], "--limit: must be a whole number from 1"),
         (["--job", "a", "--limit", "many"], "--limit: must be a whole number from 1"),
         (["--job", "a", "--dry"], "--dry"),
+        (["--job", "a", "--print-prompts", "5"], "--print-prompts goes with --dry-run"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(argv: list[str], problem: str) -> None:

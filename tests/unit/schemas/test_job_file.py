@@ -102,7 +102,7 @@ def test_every_problem_is_said_at_once_with_its_path() -> None:
         "clean.max_chars",
         "clean.normalize",
         "clean.strip",
-        "prompt.template",
+        "prompt",
         "routes.0.model",
         "lane",
         "priority",
@@ -112,7 +112,7 @@ def test_every_problem_is_said_at_once_with_its_path() -> None:
         "tragets",
     }
     assert "tragets: unknown name" in found
-    assert "prompt.template: is missing" in found
+    assert "prompt: needs a template or messages, one of the two" in found
 
 
 @pytest.mark.parametrize("name", sorted(LEAST))

@@ -23,6 +23,13 @@ LEAST: dict[str, Any] = {
 }
 
 
+def said(content: str, role: str = "user") -> dict[str, str]:
+    return {"role": role, "content": content}
+
+
+CHAT = [said("Label {{}}", "system"), said("{text}")]
+
+
 def problems(**changes: Any) -> list[str]:
     with pytest.raises(SettingsError) as caught:
         validate_document("reviews.yaml", LEAST | changes, Job)
@@ -48,6 +55,22 @@ def test_tokens_are_estimated_as_a_worker_begins_to(size: int, most: int) -> Non
         ({"language": {"column": "l", "keep": ["en"], "min_share": 0.5}}, "language: min_share says nothing"),
         ({"language": {"scripts": ["Han}"]}}, "language.scripts: 'Han}' is no name of a script"),
         ({"clean": {"max_tokens": 0}}, "clean.max_tokens: "),
+        ({"prompt": {"template": "{text}", "messages": CHAT}}, "prompt: needs a template or messages"),
+        ({"prompt": {"system": "Label."}}, "prompt: needs a template or messages"),
+        ({"prompt": {"messages": CHAT, "system": "Label."}}, "prompt: system and examples are messages"),
+        ({"prompt": {"messages": [said("Label.")]}}, "prompt: messages: none names a {column}"),
+        ({"prompt": {"messages": [said("{text} }")]}}, "prompt.messages.0.content: a lone }"),
+        ({"prompt": {"messages": [said("{text}"), said(" ")]}}, "prompt.messages.1.content: is blank"),
+        ({"prompt": {"messages": [said("{text}", "tool")]}}, "prompt.messages.0.role: "),
+        *(
+            ({"prompt": {"messages": [said("As {name}", role), *CHAT]}}, "prompt.messages.0: names {name}: columns")
+            for role in ("system", "developer", "assistant")
+        ),
+        ({"prompt": {"template": "{text}", "fence": ["title"]}}, "prompt: fence: title is in no template"),
+        (
+            {"prompt": {"messages": CHAT}, "routes": [{"model": "small", "template": "{text}"}]},
+            "whole file: routes.0.template: says nothing beside prompt.messages",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_named(changes: dict[str, Any], problem: str) -> None:

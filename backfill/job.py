@@ -25,7 +25,7 @@ import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from backfill import cursor
+from backfill import cursor, signals
 from backfill.counts import Counts
 from backfill.errors import AlreadyRunningError, BackfillError, StoppedError, WrongJobError
 from backfill.explain import failure
@@ -132,6 +132,7 @@ def _watch(settings: BackfillSettings, file: JobFile, pace: Pace, outcome: Outco
     missed = lambda error: _say(sys.stderr, f"backfill: {error}; the next look is in {pace.seconds:g} s")  # noqa: E731
     spark = session(f"headrace backfill {file.job.job}", settings.log.level, spark_jars.needs(file.job))
     try:
+        signals.pass_on(stop)
         outcome.counts = Watcher(spark, settings, file, pace, told, missed).run(stop)
     finally:
         spark.stop()

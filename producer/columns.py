@@ -19,6 +19,10 @@ VALUE = f"{PREFIX}value"
 VERDICT = f"{PREFIX}verdict"
 TRUNCATED = f"{PREFIX}truncated"
 REPEATED = f"{PREFIX}repeated"
+# Of rows whose route names a second model: whether they ask it by now, the request to it, and what makes them.
+ESCALATED = f"{PREFIX}escalated"
+SECOND = f"{PREFIX}second"
+REASONS = f"{PREFIX}reasons"
 # The names that are public: rules and routes ask for the first, routes for the second.
 PROMPT_CHARS = "prompt_chars"
 RULE = "rule"

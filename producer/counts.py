@@ -12,10 +12,11 @@ from pyspark.sql import functions as fn
 from producer import columns as names
 from producer.columns import column
 from producer.verdicts import Reject
+from schemas.fingerprint import DEFAULT_ALIAS
 from schemas.job import Job
 
-# What the names of observed counts begin with that are of one rule.
-_RULE = "rule:"
+# What the names of observed counts begin with that are of one rule or one model.
+_RULE, _MODEL, _ESCALATED = "rule:", "model:", "escalated:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Counts:
     """Rows of one run. `published` means acknowledged by the broker; a dry run has none.
 
     `held_back`: rows to be asked that a canary has kept from being published.
-    `rules`: how many of all rows each rule took.
+    `rules`: how many of all rows each rule took. `tiers`, of a job with routes: of each model how many requests ask
+    it, those that are skipped among them, their share of all, and how many have gone on to it from another model.
     """
 
     read: int = 0
@@ -35,6 +37,7 @@ class Counts:
     rejected_by_reason: Mapping[str, int] = field(default_factory=dict)
     held_back: int = 0
     rules: Mapping[str, int] = field(default_factory=dict)
+    tiers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def imbalance(self) -> str | None:
         """Say how the sum fails, or None: each row is published, rejected, deduplicated, skipped or held back."""
@@ -64,7 +67,7 @@ def counted(rows: DataFrame, job: Job | None = None) -> tuple[DataFrame, Observa
         "deduplicated": column(names.REPEATED),
         "truncated": _passes() & column(names.TRUNCATED),
         **{str(member): reason == str(member) for member in Reject},
-        **{f"{_RULE}{rule.name}": column(names.RULE) == rule.name for rule in (job.rules if job else ())},
+        **(_of_job(job) if job else {}),
     }
     observation = Observation()
     observed = rows.observe(observation, *(fn.count_if(counts).alias(name) for name, counts in metrics.items()))
@@ -82,8 +85,35 @@ def judged_counts(observed: Mapping[str, Any], published: int, skipped: int) -> 
         skipped=skipped,
         truncated=int(observed["truncated"]),
         rejected_by_reason=reasons,
-        rules={name.removeprefix(_RULE): int(n) for name, n in observed.items() if name.startswith(_RULE)},
+        rules=_named(observed, _RULE),
+        tiers=_tiers(_named(observed, _MODEL), _named(observed, _ESCALATED)),
     )
+
+
+def _of_job(job: Job) -> dict[str, Column]:
+    """Name what is counted of this job alone."""
+    found = {f"{_RULE}{rule.name}": column(names.RULE) == rule.name for rule in job.rules}
+    asked = fn.coalesce(column(names.MODEL), fn.lit(DEFAULT_ALIAS))
+    seconds = {route.escalate.model for route in job.routes if route.escalate}
+    models = [route.model for route in job.routes] + sorted(seconds)
+    if job.routes:
+        found |= {f"{_MODEL}{model}": _passes() & (asked == model) for model in [*models, DEFAULT_ALIAS]}
+    for model in seconds:
+        found[f"{_ESCALATED}{model}"] = _passes() & (asked == model) & column(names.ESCALATED)
+    return found
+
+
+def _named(observed: Mapping[str, Any], kind: str) -> dict[str, int]:
+    return {name.removeprefix(kind): int(number) for name, number in observed.items() if name.startswith(kind)}
+
+
+def _tiers(rows: Mapping[str, int], escalated: Mapping[str, int]) -> dict[str, dict[str, float]]:
+    total = sum(rows.values())
+    return {
+        model: {"rows": number, "share": round(number / total, 4), "escalated": escalated.get(model, 0)}
+        for model, number in rows.items()
+        if number
+    }
 
 
 def _passes() -> Column:

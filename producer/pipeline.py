@@ -10,8 +10,8 @@ from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
+from producer import cascade, distinct, duplicates, preflight, rejects, request_table, sink
 from producer import columns as names
-from producer import distinct, duplicates, preflight, rejects, request_table, sink
 from producer.choosing import Plan, choose
 from producer.counts import Counts, counted, judged_counts, publishable
 from producer.deliver import deliver
@@ -95,16 +95,18 @@ def judge(spark: SparkSession, run: Run) -> Judged:
     job = run.file.job
     table = read(spark, run.file, run.arguments.limit)
     request = Request.of(run.file, run.id, run.started)
-    rows = duplicates.unsettled(prepare(table, job, request))
+    first = prepare(table, job, request)
+    gone_on = cascade.find(first, run, request) if job.escalates else None
+    rows = duplicates.unsettled(first if gone_on is None else prepare(table, job, request, gone_on))
     id_ = fn.expr(ids.sql(job.id))
     repeated = duplicates.repeated_ids(table.rows, id_).persist()
     with spark_errors():
         any_repeats = not repeated.isEmpty()
     if any_repeats:
-        alone = prepare(replace(table, rows=duplicates.without(table.rows, id_, repeated)), job, request)
-        shared = prepare(replace(table, rows=duplicates.only(table.rows, id_, repeated)), job, request)
+        alone = prepare(replace(table, rows=duplicates.without(table.rows, id_, repeated)), job, request, gone_on)
+        shared = prepare(replace(table, rows=duplicates.only(table.rows, id_, repeated)), job, request, gone_on)
         rows = duplicates.unsettled(alone).unionByName(duplicates.settled(shared, job.dedup))
-    judged = Judged(rows, table, cached=(repeated, table.rows))
+    judged = Judged(rows, table, cached=(repeated, table.rows, *([] if gone_on is None else [gone_on])))
     if job.dedup:
         return _deduplicated(spark, judged, run)
     return _keyed(judged, run) if run.has_canary else judged

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from producer import cascade
 from producer import columns as names
 from producer.columns import any_of, column, first_of, text_of
 from producer.explain import fitting
@@ -25,8 +26,11 @@ NO_ROUTE = -1
 _TAG_DIGITS = 16
 
 
-def prepare(table: Table, job: Job, request: Request) -> DataFrame:
-    """Add to each row its id, prompt, model, fingerprint, message and verdict; raises `WrongJobError`."""
+def prepare(table: Table, job: Job, request: Request, gone_on: DataFrame | None = None) -> DataFrame:
+    """Add to each row its id, prompt, model, fingerprint, message and verdict; raises `WrongJobError`.
+
+    `gone_on`: the rows that ask a second model by now, as `cascade.find` gives them.
+    """
     _check_scripts(table.rows, job)
     rows = _with_texts(table.rows, job)
     rows = _with_prompt(rows, job.prompt)
@@ -36,6 +40,8 @@ def prepare(table: Table, job: Job, request: Request) -> DataFrame:
         rows = rows.withColumn(names.RULE, _rule(rows, job.rules))
     rows = rows.withColumns(_routed(rows, job))
     rows = rows.withColumn(names.FINGERPRINT, fingerprint(column(names.MODEL), request))
+    if job.escalates:
+        rows = cascade.applied(rows, job, request, gone_on)
     written = Message(message(request), shared_bytes(request))
     rows = rows.withColumn(names.VALUE, written.json)
     return rows.withColumn(names.VERDICT, verdict(job, written, corrupt=table.corrupt, lossy=table.lossy))

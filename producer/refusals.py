@@ -44,6 +44,8 @@ def _request(job: Job) -> Iterator[str]:
     for number, route in enumerate(job.routes):
         if clean_text(route.model)[1]:
             yield f"routes.{number}.model: holds U+0000 or a broken surrogate pair"
+        if route.escalate and clean_text(route.escalate.model)[1]:
+            yield f"routes.{number}.escalate.model: holds U+0000 or a broken surrogate pair"
 
 
 def _system(text: str) -> str | None:

@@ -173,10 +173,21 @@ class Job(Part):
         return self
 
     @model_validator(mode="after")
+    def _escalation_has_a_past(self) -> Job:
+        if self.escalates and not self.incremental:
+            raise ValueError("escalate looks at earlier results: it needs incremental: true")
+        return self
+
+    @model_validator(mode="after")
     def _lane_has_its_deadline(self) -> Job:
         if (self.lane == "auto") != (self.deadline is not None):
             raise ValueError("lane auto and deadline go together")
         return self
+
+    @property
+    def escalates(self) -> bool:
+        """Whether any row may go on to a second model."""
+        return any(route.escalate for route in self.routes)
 
     @property
     def prompts_topic(self) -> str:

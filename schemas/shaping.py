@@ -150,6 +150,23 @@ class PromptTemplate(Part):
         return [text for text in whole if template.columns(text)]
 
 
+class Escalation(Part):
+    """A second, stronger model for rows that the first one failed; they ask it in the next run of the producer."""
+
+    model: Text
+    after: list[
+        Literal[
+            "truncated",
+            "filtered",
+            "refused",
+            "too_long",
+            "invalid_output",
+            "malformed_response",
+            "rejected_request",
+        ]
+    ] = Field(["invalid_output", "truncated", "refused"], min_length=1, description="reasons of failed results")
+
+
 class Route(Part):
     """One line of the routing table; without `when` it takes every row."""
 
@@ -158,11 +175,18 @@ class Route(Part):
     template: Text | None = Field(
         None, description="for the rows of this route; names the columns of prompt.template"
     )
+    escalate: Escalation | None = Field(None, description="the model for rows that this one failed")
 
     @field_validator("template")
     @classmethod
     def _parses(cls, value: str | None) -> str | None:
         return None if value is None else _names_a_column(value)
+
+    @model_validator(mode="after")
+    def _goes_on_to_another(self) -> Route:
+        if self.escalate and self.escalate.model == self.model:
+            raise ValueError("escalate.model: is the route's own model; name a stronger one")
+        return self
 
 
 def _names_a_column(value: str) -> str:

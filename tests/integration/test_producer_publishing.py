@@ -205,6 +205,59 @@ def test_a_request_that_was_ever_answered_is_asked_by_nobody(place: Place) -> No
     assert [prompt.id for prompt in place.topic()].count("a") == 2
 
 
+def ends(place: Place, **reasons: str | None) -> None:
+    """Let the newest message of each id end, as a worker would: succeeded without a reason, else failed."""
+    newest = {prompt.id: prompt for prompt in place.topic()}
+    for id_, reason in reasons.items():
+        place.sql(
+            "INSERT INTO headrace.results (job, id, fingerprint, status, reason, model, run)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (job, id) DO UPDATE SET (fingerprint, status, reason,"
+            " model, run) = (excluded.fingerprint, excluded.status, excluded.reason, excluded.model, excluded.run)",
+            place.job,
+            id_,
+            newest[id_].fingerprint,
+            "failed" if reason else "succeeded",
+            reason,
+            newest[id_].model,
+            newest[id_].run,
+        )
+
+
+@pytest.mark.parametrize("dedup", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_row_that_the_small_model_failed_goes_on_to_the_large_one_once(place: Place, dedup: bool) -> None:
+    rows = [(id_, f"text {id_}") for id_ in "abcde"] + [("f", "text a")]
+    write_rows(place.spark, place.folder, rows, "id string, text string")
+    escalate = {"model": "large", "after": ["invalid_output", "truncated"]}
+    routes = [{"when": "text = 'text e'", "model": "large"}, {"model": "small", "escalate": escalate}]
+    changes: dict[str, Any] = {"routes": routes, "dedup": dedup}
+    alone = 0 if dedup else 1
+    first = place.publish(changes=changes).counts
+    assert (first.published, first.tiers["large"]["rows"]) == (5 + alone, 1)
+
+    follower = {} if dedup else {"f": None}
+    ends(place, a="invalid_output", b="truncated", c="timeout", d=None, e="invalid_output", **follower)
+    second = place.publish(changes=changes).counts
+    newest = {prompt.id: prompt.model for prompt in place.topic()}
+    assert (second.published, second.skipped) == (2, 3 + alone)
+    assert newest == {"a": "large", "b": "large", "c": "small", "d": "small", "e": "large"} | (
+        {} if dedup else {"f": "small"}
+    )
+    assert second.tiers == {
+        "large": {"rows": 3, "share": 0.6 if dedup else 0.5, "escalated": 2},
+        "small": {"rows": 2 + alone, "share": 0.4 if dedup else 0.5, "escalated": 0},
+    }
+
+    # Nothing falls back while the large model is asked, nor when it fails too.
+    ends(place, a=None, b="truncated")
+    place.sql("UPDATE headrace.results SET status = 'claimed', reason = NULL WHERE job = %s AND id = 'b'", place.job)
+    assert place.publish(changes=changes).counts.published == 1
+    ends(place, b="invalid_output")
+    assert place.publish(changes=changes).counts.published == 0
+    retried = place.publish(changes=changes, retry_failed=True).counts
+    assert retried.published == 3
+    assert [prompt.model for prompt in place.topic() if prompt.id == "b"] == ["small", *["large"] * 3]
+
+
 def test_without_dedup_each_row_is_asked_for_itself(place: Place) -> None:
     write_rows(place.spark, place.folder, [("a", "x"), ("b", "x")], "id string, text string")
     assert place.publish().counts.published == 1

@@ -39,6 +39,7 @@ def test_it_is_short_and_the_same_every_time() -> None:
         {"prompt": {"messages": [{"role": "user", "content": "Review: {text}"}]}},
         {"clean": {"columns": ["text"], "max_tokens": 50}},
         {"routes": [{"model": "small"}]},
+        {"routes": [{"model": "small", "escalate": {"model": "large"}}]},
         {"routes": [{"model": "small", "template": "{text}?"}]},
         {"params": {"temperature": 0}},
     ],

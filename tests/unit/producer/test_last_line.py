@@ -51,6 +51,7 @@ def test_counts_come_in_one_line(tmp_path: Path) -> None:
         "rejected_by_reason": {"null_id": 3},
         "held_back": 0,
         "rules": {},
+        "tiers": {},
         "seconds": 12.3,
         "exit": 0,
     }

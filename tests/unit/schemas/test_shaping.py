@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from schemas.documents import validate_document
 from schemas.job import Job
 from schemas.settings import SettingsError
+from schemas.shaping import Escalation
+from schemas.statuses import Reason
 from schemas.tokens import estimated_tokens, most_bytes
 from worker.core.tokens import Estimate, Size
 
@@ -36,6 +38,11 @@ def problems(**changes: Any) -> list[str]:
     return caught.value.problems
 
 
+def test_a_cascade_goes_on_after_reasons_of_the_closed_list() -> None:
+    (kind,) = get_args(Escalation.model_fields["after"].annotation)
+    assert set(get_args(kind)) < set(map(str, Reason))
+
+
 @given(st.integers(0, 10**9), st.integers(1, 10**6))
 def test_tokens_are_estimated_as_a_worker_begins_to(size: int, most: int) -> None:
     assert estimated_tokens(size) == Estimate().prompt_tokens(Size(size))
@@ -55,6 +62,19 @@ def test_tokens_are_estimated_as_a_worker_begins_to(size: int, most: int) -> Non
         ({"language": {"column": "l", "keep": ["en"], "min_share": 0.5}}, "language: min_share says nothing"),
         ({"language": {"scripts": ["Han}"]}}, "language.scripts: 'Han}' is no name of a script"),
         ({"clean": {"max_tokens": 0}}, "clean.max_tokens: "),
+        (
+            {"routes": [{"model": "a", "escalate": {"model": "a"}}]},
+            "routes.0: escalate.model: is the route",
+        ),
+        ({"routes": [{"model": "a", "escalate": {"model": "b", "after": []}}]}, "routes.0.escalate.after: "),
+        (
+            {"routes": [{"model": "a", "escalate": {"model": "b", "after": ["timeout"]}}]},
+            "routes.0.escalate.after.0: ",
+        ),
+        (
+            {"routes": [{"model": "a", "escalate": {"model": "b"}}], "incremental": False},
+            "whole file: escalate looks at earlier results",
+        ),
         ({"prompt": {"template": "{text}", "messages": CHAT}}, "prompt: needs a template or messages"),
         ({"prompt": {"system": "Label."}}, "prompt: needs a template or messages"),
         ({"prompt": {"messages": CHAT, "system": "Label."}}, "prompt: system and examples are messages"),

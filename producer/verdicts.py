@@ -62,10 +62,10 @@ def verdict(job: Job, message: Message, *, corrupt: bool, lossy: bool) -> Column
         *_rules(job),
         *((column(text_of(name)).isNull(), reject(Reject.NULL_COLUMN, name)) for name in named),
         *((_is_broken_text(name, lossy), reject(Reject.INVALID_TEXT, name)) for name in named),
-        *_language(job, named),
         *_lengths(job),
         (_all(is_blank(column(text_of(name))) for name in named), reject(Reject.BLANK_PROMPT)),
         *_turns(job),
+        *_language(job, named),
         (_may_be_large(message) & (_size(message) > MAX_MESSAGE_BYTES), _too_large(message)),
     ]
     return first_of(checks)

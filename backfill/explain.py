@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException, PySparkException
 
 from backfill.errors import BackfillError, RunFailedError
 
@@ -37,6 +40,15 @@ _KNOWN = [
 def first_line(error: BaseException) -> str:
     """Give the first line of an error of the analyser, which holds names and no values."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Raise what Spark throws as an error of ours."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise failure(error) from error
 
 
 def failure(error: Exception) -> BackfillError:

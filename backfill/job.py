@@ -22,13 +22,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pyspark
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 
 from backfill import cursor, signals
 from backfill.counts import Counts
 from backfill.errors import AlreadyRunningError, BackfillError, StoppedError, WrongJobError
-from backfill.explain import failure
+from backfill.explain import spark_errors
 from backfill.run import backfill
 from backfill.session import session
 from backfill.settings import BackfillSettings, JobFile, read_job, read_settings
@@ -178,9 +176,8 @@ def _seconds(text: str) -> float:
 def _with_spark(settings: BackfillSettings, file: JobFile, held: Session, counts: Counts) -> None:
     spark = session(f"headrace backfill {file.job.job}", settings.log.level, spark_jars.needs(file.job))
     try:
-        backfill(spark, file, held, counts)
-    except (PySparkException, Py4JError) as error:
-        raise failure(error) from error
+        with spark_errors():
+            backfill(spark, file, held, counts)
     finally:
         spark.stop()
 

@@ -29,28 +29,30 @@ _KINDS: dict[str, type[Target]] = {"delta": DeltaTarget, "iceberg": IcebergTarge
 class Backfill:
     """One run, between its inputs and its target; only the driver's main thread touches it.
 
-    `results`: under the ids of the rows that they are for, which `fanout` has settled if there is one.
+    `results`: under the ids of the rows that they are for, which `fanout` has settled if there is one. `present`: the
+    target as it was found.
     """
 
     rows: DataFrame
     results: DataFrame
     fanout: Fanout | None
     target: Target
+    present: DataFrame | None
     file: JobFile
     held: Session
     counts: Counts
 
     def carry_out(self) -> None:
         """Bring the target up to date; raises `BackfillError` or what Spark raises, the target being as it was."""
-        snapshot, present = self.held.snapshot, self.target.existing()
-        self.counts.results = snapshot.count if self._reads_all(present) else snapshot.fresh
-        if present is None:
+        snapshot = self.held.snapshot
+        self.counts.results = snapshot.count if self._reads_all() else snapshot.fresh
+        if self.present is None:
             self._create()
         else:
-            self._update(self._keyed(present))
+            self._update(self._keyed(self.present))
 
-    def _reads_all(self, present: DataFrame | None) -> bool:
-        return present is None or (self.fanout is not None and self.fanout.shared)
+    def _reads_all(self) -> bool:
+        return self.present is None or (self.fanout is not None and self.fanout.shared)
 
     def _create(self) -> None:
         def ready(table: DataFrame) -> None:
@@ -110,8 +112,9 @@ def backfill(spark: SparkSession, file: JobFile, held: Session, into: Counts) ->
     target = kind(spark, file.job.target.table or file.target_path, shape)
     fan = _fanout(spark, file, held)
     try:
-        results = _results(spark, file, held, fan, held.snapshot.since if target.existing() is not None else None)
-        Backfill(rows, results, fan, target, file, held, into).carry_out()
+        present = target.existing()
+        results = _results(spark, file, held, fan, None if present is None else held.snapshot.since)
+        Backfill(rows, results, fan, target, present, file, held, into).carry_out()
     finally:
         if fan:
             fan.free()

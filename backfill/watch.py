@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from backfill import cursor
 from backfill.counts import Counts
 from backfill.errors import AlreadyRunningError, ReadError, RunFailedError, UnreachableError
-from backfill.explain import failure
+from backfill.explain import spark_errors
 from backfill.folders import Folders
 from backfill.run import backfill
 from backfill.settings import BackfillSettings, JobFile
@@ -86,17 +85,14 @@ class Watcher:
             cursor.seen(url, job, self.file.target_name)
             return state, last
         counts, started = Counts(), datetime.now(UTC)
-        with database_session(url, job, self.file.target_name, since) as held:
-            try:
-                backfill(self.spark, self.file, held, counts)
-            except (PySparkException, Py4JError) as error:
-                raise failure(error) from error
-            snapshot = held.snapshot
+        with database_session(url, job, self.file.target_name, since) as held, spark_errors():
+            backfill(self.spark, self.file, held, counts)
+        snapshot = held.snapshot
         cursor.keep(snapshot, self.file.target_name, counts, started)
         if counts.written:
             self.told(counts, time.monotonic() - now)
-        whole = state is None or snapshot.since is None
-        return State(snapshot.cursor, signature, now if whole or state is None else state.full_at), counts
+        full_at = now if state is None or snapshot.since is None else state.full_at
+        return State(snapshot.cursor, signature, full_at), counts
 
     def _signature(self) -> str:
         """What the files of the source and the runs of the producer look like; a table's source shows none.

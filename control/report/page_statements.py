@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from control.report.statements import SCALARS
+
 # Between which moments rows have ended and calls were made.
 TIMES = """
 SELECT min(first) AS first, max(last) AS last FROM (
@@ -55,37 +57,27 @@ GROUP BY 1, 2 ORDER BY high_usd DESC, calls DESC, 1, 2
 """
 
 # Scalar fields of the answers, or the whole text as `answer`. Of what is longer than a label only that leaves here.
-FIELDS = """
+FIELDS = f"""
 SELECT name, count(*) AS distinct_values, sum(rows)::bigint AS answers, bool_or(length(value) > %(longest)s) AS long
 FROM (
     SELECT name, left(value, %(longest)s + 1) AS value, count(*) AS rows
     FROM headrace.results, LATERAL (
-        SELECT key AS name, value #>> '{}' AS value
-        FROM jsonb_each(CASE jsonb_typeof(result_json) WHEN 'object' THEN result_json ELSE '{}' END)
-        WHERE jsonb_typeof(value) NOT IN ('object', 'array')
-        UNION ALL
-        SELECT 'answer', coalesce(result_json #>> '{}', result)
-        WHERE jsonb_typeof(result_json) IS DISTINCT FROM 'object'
+    {SCALARS}
     ) scalars
     WHERE job = %(job)s AND (%(run)s::text IS NULL OR coalesce(run, '') = %(run)s)
         AND status = 'succeeded' AND value IS NOT NULL
     GROUP BY 1, 2
 ) said GROUP BY name ORDER BY name LIMIT %(fields)s
-"""
-LABELS = """
+"""  # noqa: S608
+LABELS = f"""
 SELECT name, value, count(*) AS rows
 FROM headrace.results, LATERAL (
-    SELECT key AS name, value #>> '{}' AS value
-    FROM jsonb_each(CASE jsonb_typeof(result_json) WHEN 'object' THEN result_json ELSE '{}' END)
-    WHERE jsonb_typeof(value) NOT IN ('object', 'array')
-    UNION ALL
-    SELECT 'answer', coalesce(result_json #>> '{}', result)
-    WHERE jsonb_typeof(result_json) IS DISTINCT FROM 'object'
+    {SCALARS}
 ) scalars
 WHERE job = %(job)s AND (%(run)s::text IS NULL OR coalesce(run, '') = %(run)s)
     AND status = 'succeeded' AND value IS NOT NULL AND name = ANY(%(names)s)
 GROUP BY 1, 2 ORDER BY name, rows DESC, value
-"""
+"""  # noqa: S608
 
 SLOWEST = """
 SELECT id, latency_ms, outcome FROM headrace.attempts

@@ -11,9 +11,19 @@ COPY_OLD = "COPY old_requests (id, fingerprint) FROM STDIN"
 COPY_NEW = "COPY new_requests (id, fingerprint) FROM STDIN"
 ANALYZE = "ANALYZE old_requests; ANALYZE new_requests"
 
+# Names and values of one row's answer: its scalar fields, or the whole of it as `answer` where it is no object.
+SCALARS = """
+SELECT key AS name, value #>> '{}' AS value
+FROM jsonb_each(CASE jsonb_typeof(result_json) WHEN 'object' THEN result_json ELSE '{}' END)
+WHERE jsonb_typeof(value) NOT IN ('object', 'array')
+UNION ALL
+SELECT 'answer', coalesce(result_json #>> '{}', result)
+WHERE jsonb_typeof(result_json) IS DISTINCT FROM 'object'
+"""
+
 # What each request of the two runs was answered, now and before its row went on. U+0001 marks a value that is too
 # long for a label: its digest stands for it.
-ANSWERS = """
+ANSWERS = f"""
 CREATE TEMP TABLE answers AS
 WITH wanted AS (SELECT fingerprint FROM old_requests UNION SELECT fingerprint FROM new_requests),
 found AS (
@@ -26,16 +36,11 @@ found AS (
 SELECT fingerprint, id, completed_at, md5(coalesce(result_json::text, result)) AS digest, (
     SELECT jsonb_object_agg(name, CASE WHEN length(value) > %(longest)s THEN U&'\\0001' || md5(value) ELSE value END)
     FROM (
-        SELECT key AS name, value #>> '{}' AS value
-        FROM jsonb_each(CASE jsonb_typeof(result_json) WHEN 'object' THEN result_json ELSE '{}' END)
-        WHERE jsonb_typeof(value) NOT IN ('object', 'array')
-        UNION ALL
-        SELECT 'answer', coalesce(result_json #>> '{}', result)
-        WHERE jsonb_typeof(result_json) IS DISTINCT FROM 'object'
+    {SCALARS}
     ) scalars
 ) AS fields
 FROM found
-"""
+"""  # noqa: S608
 # The rule of the backfill: the latest of the answers to a request is that of the rows that were not asked themselves.
 BEST = """
 CREATE TEMP TABLE best AS SELECT DISTINCT ON (fingerprint) fingerprint, digest, fields

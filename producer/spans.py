@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 from producer.errors import WrongJobError
 from producer.sink import Headers
 from schemas.settings import TracingSettings
-from schemas.tracing import TRACEPARENT, traceparent
+from schemas.tracing import LONGEST_ID, TRACEPARENT, traceparent
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Tracer
-
-_LONGEST_ID = 128
 
 
 @contextmanager
@@ -32,14 +30,14 @@ def tracing(settings: TracingSettings, topic: str) -> Iterator[Headers | None]:
     if settings.endpoint is None:
         yield None
         return
-    provider = _provider(settings.endpoint)
+    provider = _provider(settings.address)
     try:
         yield _headers(provider.get_tracer("headrace"), topic)
     finally:
         provider.shutdown()
 
 
-def _provider(endpoint: str) -> TracerProvider:
+def _provider(address: str) -> TracerProvider:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
@@ -50,7 +48,7 @@ def _provider(endpoint: str) -> TracerProvider:
             "OTEL_EXPORTER_OTLP_ENDPOINT is set, but the executors have no library for it: install headrace[otel]"
         ) from None
     provider = TracerProvider(resource=Resource.create({"service.name": "headrace-producer"}), shutdown_on_exit=False)
-    exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces", timeout=5)
+    exporter = OTLPSpanExporter(endpoint=address, timeout=5)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 
@@ -69,7 +67,7 @@ def _headers(tracer: Tracer, topic: str) -> Headers:
         found = span.get_span_context()
         if not found.trace_flags.sampled:
             return None
-        span.set_attributes({**about, "headrace.id": key.decode("utf8", "replace")[:_LONGEST_ID]})
+        span.set_attributes({**about, "headrace.id": key.decode("utf8", "replace")[:LONGEST_ID]})
         span.end()
         return [(TRACEPARENT, traceparent(found.trace_id, found.span_id).encode())]
 

@@ -156,6 +156,11 @@ class TracingSettings(Settings):
             raise ValueError("must begin with http:// or https://: traces are sent by OTLP over HTTP")
         return value
 
+    @property
+    def address(self) -> str:
+        """Where spans are posted."""
+        return f"{(self.endpoint or '').rstrip('/')}/v1/traces"
+
 
 class ExporterSettings(Settings):
     """Where `headrace exporter` listens."""

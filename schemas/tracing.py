@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 TRACEPARENT = "traceparent"
+# Of an id in a span, as in a log line.
+LONGEST_ID = 128
 _FORM = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?")
 
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from schemas.settings import SettingsError, TracingSettings
-from schemas.tracing import TRACEPARENT, is_sampled
+from schemas.tracing import LONGEST_ID, TRACEPARENT, is_sampled
 from worker.core.outcome import Kind
 from worker.core.rows import AttemptRow, FinishedRow
 from worker.ports import Recorder, Work
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # Calls of prompts that have left our hands without an end here: others will tell of them.
 _MOST_UNENDED = 10_000
-_LONGEST_ID = 128
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -131,8 +130,7 @@ def exporting(settings: TracingSettings, worker: str) -> Spans | None:
         resource=Resource.create({"service.name": "headrace-worker", "service.instance.id": worker}),
         shutdown_on_exit=False,
     )
-    address = f"{settings.endpoint.rstrip('/')}/v1/traces"
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=address, timeout=5)))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=settings.address, timeout=5)))
     return OpenTelemetrySpans(provider)
 
 
@@ -182,7 +180,7 @@ def _of_prompt(story: Story) -> dict[str, Any]:
             ("messaging.destination.name", story.topic),
             ("headrace.job", row.job),
             ("headrace.run", story.run),
-            ("headrace.id", row.id[:_LONGEST_ID]),
+            ("headrace.id", row.id[:LONGEST_ID]),
             ("headrace.status", str(row.status)),
             ("headrace.reason", row.reason and str(row.reason)),
             ("headrace.retries", row.retry_count),

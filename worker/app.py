@@ -104,9 +104,7 @@ class App:
             unpaid=lambda: self._engine.unpaid,
         )
         try:
-            # A loop of the kind that runs here: uvloop's costs half as much for each who asks.
-            new_loop, registry = type(asyncio.get_running_loop()), self._metrics.registry
-            health = HealthServer(host, port, registry, alive=vitals.dead, ready=vitals.unready, new_loop=new_loop)
+            health = HealthServer(host, port, self._metrics.registry, alive=vitals.dead, ready=vitals.unready)
         except OSError as error:
             raise WrongSettingsError(f"METRICS_PORT {port}: {error.strerror}: name a free port, or 0") from None
         health.start()

@@ -60,15 +60,18 @@ class Crowd:
 
         Alone, a topic may use everything. Beside others at most half of the open prompts may be its idle ones, and an
         equal part of them it may have in any case: so a topic that comes while another fills the bound finds room,
-        and together they stay below twice the bound.
+        and together they stay below twice the bound. While a call could begin, a topic that asks nothing may have one:
+        parts are rounded up, so what waits of others may add up to more than the claims ahead.
         """
         topics = {*self.open.topics, topic}
         held, left = self.open.of(topic), bounds.open - self.open.total
         if len(topics) > 1:
             idle = held - self.inside.of(topic)
             left = max(min(left, bounds.open // 2 - idle), bounds.open // len(topics) - held)
-        places = _part(topic, topics, bounds, weights) + self._places(limit) - self._waiting(topic)
-        return max(min(left, places, self.free(limit, bounds, weights)), 0)
+        places = self._places(limit)
+        part = _part(topic, topics, bounds, weights) + places - self._waiting(topic)
+        first = min(places, 1) if not self.asking.of(topic) else 0
+        return max(min(left, max(min(part, self.free(limit, bounds, weights)), first)), 0)
 
     def free(self, limit: int, bounds: Bounds, weights: Mapping[str, float]) -> int:
         """Give the number of prompts of all topics that may be in the next claim.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from worker.core.room import Bounds, Crowd, Tally
@@ -78,6 +78,8 @@ def test_beside_others_at_most_half_of_the_open_prompts_are_idle_ones_of_one_top
     ),
     st.integers(1, 256),
 )
+# All wait for endpoints that are down, and their parts of the 16 ahead are rounded up to 18.
+@example({"a": (5, 5, 0), "b": (6, 6, 0), "c": (6, 6, 0)}, 1)
 def test_a_claim_never_takes_more_than_the_bounds_and_a_newcomer_is_never_shut_out(
     topics: dict[str, tuple[int, int, int]], limit: int
 ) -> None:

@@ -60,8 +60,8 @@ class Crowd:
 
         Alone, a topic may use everything. Beside others at most half of the open prompts may be its idle ones, and an
         equal part of them it may have in any case: so a topic that comes while another fills the bound finds room,
-        and together they stay below twice the bound. While a call could begin, a topic that asks nothing may have one:
-        parts are rounded up, so what waits of others may add up to more than the claims ahead.
+        and together they stay below twice the bound. While a call could begin, a topic that asks nothing may have
+        one: parts are rounded up, so what waits of others may add up to more than the claims ahead.
         """
         topics = {*self.open.topics, topic}
         held, left = self.open.of(topic), bounds.open - self.open.total

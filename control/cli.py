@@ -22,6 +22,7 @@ from control.migrate import migrate as run_migrations
 from control.migrate import problem
 from control.reconcile import cli as reconciliations
 from control.report import cli as reports
+from control.roles import RolesMissingError
 from control.status import cli as status
 from control.status.document import StatusDocument
 from control.topics import KafkaUnreachableError, TopicRefusedError, make_topics
@@ -65,14 +66,21 @@ _MODELS: Mapping[Document, tuple[type[BaseModel], JsonSchemaMode]] = {
 
 
 @app.command()
-def migrate() -> None:
+def migrate(
+    roles: Annotated[
+        bool, typer.Option("--roles", help="Give each program's role its rights, and no others.")
+    ] = False,
+) -> None:
     """Bring the database (DATABASE_URL) to the newest schema; safe to repeat and to run from several places.
 
     Example: DATABASE_URL=postgresql://headrace@db:5432/headrace headrace migrate
     """
     database = _settings(DatabaseSettings.read)
     try:
-        revision = run_migrations(database)
+        revision = run_migrations(database, with_roles=roles)
+    except RolesMissingError as error:
+        advice = "As an administrator of the server: psql -f deploy/postgres/roles.sql"
+        stop(ExitCode.WRONG_SETTINGS, f"database: {error}. {advice}")
     except OperationalError as error:
         stop(ExitCode.UNREACHABLE, f"database: {problem(error)}. Check DATABASE_URL and that the server is up.")
     except (SQLAlchemyError, UnicodeError) as error:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
 import schemas.migrations
+from control import roles
 from schemas.database import SCHEMA
 from schemas.settings import DatabaseSettings
 
@@ -22,16 +23,24 @@ _LOCK_TIMEOUT = "30s"
 _ASK_AGAIN_SECONDS = 0.2
 
 
-def migrate(database: DatabaseSettings) -> str:
+def migrate(database: DatabaseSettings, with_roles: bool = False) -> str:
     """Upgrade to the newest revision and return it; several processes may call this at once.
 
-    Raises `sqlalchemy.exc.OperationalError` when the database cannot be reached.
+    `with_roles`: each program's role gets its rights, and no others.
+
+    Raises `sqlalchemy.exc.OperationalError` when the database cannot be reached, `RolesMissingError` before anything
+    is changed.
     """
     engine = create_engine(database.url.get_secret_value(), poolclass=NullPool, connect_args={"connect_timeout": 10})
     with engine.connect() as connection:
+        if with_roles:
+            roles.require(connection)
         _take_turns(connection)
         try:
-            return _upgrade(connection)
+            revision = _upgrade(connection)
+            if with_roles:
+                roles.grant(connection)
+            return revision
         finally:
             connection.rollback()
             connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": _LOCK})

@@ -108,6 +108,10 @@ class Fleet:
     def prepare(self, partitions: int = 6) -> None:
         """Migrate, and make the topics."""
         migrate(DatabaseSettings(url=self.database))
+        self.make_topics(partitions)
+
+    def make_topics(self, partitions: int = 6) -> None:
+        """Make the topics of the job."""
         names = TopicSettings(prompts=self.topic, partitions=partitions, dead_letters=self.dead_letter_topic)
         make_topics(KafkaSettings(bootstrap_servers=self.kafka), names, [self.job])
 

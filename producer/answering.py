@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pyspark.sql import Column, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 
 from producer.columns import FINGERPRINT, ID, VALUE, column
@@ -57,23 +58,74 @@ def answer(judged: Judged, run: Run, looks_up: bool) -> int:
     Raises a `ProducerError`: a `StoppedError` where a pause, a budget or a fault of the run has left rows open.
     """
     rows, observation = counted(judged.rows, run.file.job)
+    try:
+        ends, halt = _ask(rows, run, looks_up)
+    except BaseException:
+        run.counts = Counts(published=run.ledger.given(run.id))
+        raise
+    run.counts = judged_counts(observation.get, published=ends.given, skipped=ends.skipped)
+    run.told = {**ends.shown, "in_doubt": run.ledger.in_doubt(run.id, run.started)}
+    passing = int(observation.get["passing"])
+    _judge(run, ends, passing, halt)
+    return passing
+
+
+class ByTasks:
+    """The chain of a canary in direct mode: tasks answer the rows while the driver's main thread looks on."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._number = 0
+        self._thread: threading.Thread | None = None
+        self._told: tuple[Told, str | None] | None = None
+        self._error: BaseException | None = None
+        self.acked = 0
+
+    def send(self, rows: DataFrame, number: int) -> None:
+        """See `Chain`."""
+        self._number, self._told = number, None
+        # A daemon: a process that is told to end does not wait for it.
+        self._thread = threading.Thread(target=self._answer, args=(rows,), name="headrace-canary", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """See `Chain`: the tasks may have left rows open."""
+        if self._thread and not self._thread.is_alive():
+            self.finish()
+
+    def finish(self) -> None:
+        """See `Chain`."""
+        self.close()
+        if self._error is not None:
+            raise self._error
+        if self._told is not None:
+            ends, halt = self._told
+            _judge(self._run, ends, self._number, halt)
+
+    def close(self) -> None:
+        """See `Chain`."""
+        if self._thread:
+            self._thread.join()
+            self._thread = None
+            self.acked += self._told[0].given if self._told else 0
+
+    def _answer(self, rows: DataFrame) -> None:
+        try:
+            self._told = _ask(rows, self._run, looks_up=False)
+        except BaseException as error:
+            self._error = error
+
+
+def _ask(rows: DataFrame, run: Run, looks_up: bool) -> tuple[Told, str | None]:
+    """Let tasks answer the rows; tells what became of them, and why some are left open if they are."""
     assignment = Assignment(run.ledger.apart_from(run.id), run.id, looks_up)
     sent = [column(name).cast("binary").alias(name) for name in (ID, VALUE)]
     outcomes = rows.select(*sent, column(FINGERPRINT)).mapInArrow(assignment.answer, SCHEMA)
     told = Observation()
-    try:
-        with spark_errors(), small_batches(rows.sparkSession):
-            outcomes.observe(told, *_metrics()).write.format("noop").mode("overwrite").save()
-    except BaseException:
-        run.counts = Counts(published=run.ledger.given(run.id))
-        raise
+    with spark_errors(), small_batches(rows.sparkSession):
+        outcomes.observe(told, *_metrics()).write.format("noop").mode("overwrite").save()
     found = told.get
-    ends = Told(*(int(found[name] or 0) for name in Told.__slots__))
-    run.counts = judged_counts(observation.get, published=ends.given, skipped=ends.skipped)
-    run.told = {**ends.shown, "in_doubt": run.ledger.in_doubt(run.id, run.started)}
-    passing = int(observation.get["passing"])
-    _judge(run, ends, passing, found["halt"])
-    return passing
+    return Told(*(int(found[name] or 0) for name in Told.__slots__)), found["halt"]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pyspark.sql import functions as fn
 
 from producer import cascade, distinct, duplicates, preflight, rejects, request_table, sink
 from producer import columns as names
+from producer.chain import ByKafka, Chain
 from producer.choosing import Plan, choose
 from producer.counts import Counts, counted, judged_counts, publishable
 from producer.deliver import deliver
@@ -55,7 +56,7 @@ def reach(run: Run) -> Reached:
     if job.incremental or not dry:
         preflight.check_revision(watch.revision())
     any_finished = (job.incremental or not dry) and run.ledger.has_finished()
-    has_workers = not run.has_canary or bool(preflight.look_for_workers(watch))
+    has_workers = job.mode == "direct" or not run.has_canary or bool(preflight.look_for_workers(watch))
     return Reached(exists, any_finished, has_workers, time.monotonic())
 
 
@@ -77,9 +78,9 @@ def publish(spark: SparkSession, run: Run, reached: Reached) -> None:
         run.ledger.start(run.id, job, JobState.CANARY if plan and plan.chosen else JobState.RUNNING)
         try:
             if job.mode == "direct":
-                _answer(judged, run, looks_up)
+                _answer(judged, run, looks_up, plan)
             else:
-                _send(judged, run, looks_up, plan, _try(judged, run, plan))
+                _send(judged, run, looks_up, plan, _try(judged, run, plan, ByKafka(run)))
         finally:
             run.ledger.count(run.id, run.counts)
         _write_rejects(judged, run)
@@ -148,25 +149,26 @@ def _need_workers(run: Run, reached: Reached, wanted: Callable[[], bool]) -> Non
         preflight.wait_for_workers(Watch(run.settings.database.url), reached.at)
 
 
-def _try(judged: Judged, run: Run, plan: Plan | None) -> int:
-    """Carry out the canary, if there is one; returns how many of its messages are acknowledged, or ends the run."""
+def _try(judged: Judged, run: Run, plan: Plan | None, chain: Chain) -> int:
+    """Carry out the canary, if there is one; returns how many rows the chain has taken, or ends the run."""
     if plan is None or not plan.chosen:
         return 0
-    trial = Trial(run, plan)
+    trial = Trial(run, plan, chain)
     try:
         trial.carry_out(judged)
         if not run.ledger.proceed(run.id):
             raise StoppedError("the run was cancelled")
     except CanaryError as error:
         run.ledger.stop(run.id)
+        chain.close()
         raise CanaryError(
-            f"{error}. Published: the canary's {trial.acked} rows and nothing else; those without an answer end as "
+            f"{error}. Published: the canary's {chain.acked} rows and nothing else; those without an answer end as "
             "cancelled, and the next run asks them again"
         ) from None
     finally:
-        run.counts = plan.held(trial.acked)
+        run.counts = plan.held(chain.acked)
     say(f"canary: passed. {run.forecast.text() if run.forecast else ''}")
-    return trial.acked
+    return chain.acked
 
 
 def _keep_requests(spark: SparkSession, judged: Judged, run: Run) -> None:
@@ -197,12 +199,16 @@ def _send(judged: Judged, run: Run, looks_up: bool, plan: Plan | None, acked: in
     _check_requests(judged, int(observation.get["passing"]))
 
 
-def _answer(judged: Judged, run: Run, looks_up: bool) -> None:
-    """Answer the rows inside Spark; the run is over with it, whatever has ended it."""
+def _answer(judged: Judged, run: Run, looks_up: bool, plan: Plan | None) -> None:
+    """Answer the rows inside Spark; the run is over with it, whatever has ended it.
+
+    Those of a canary are among all rows once more, and told of as they have ended.
+    """
     # Only here: whoever publishes needs nothing of a worker.
     from producer import answering
 
     try:
+        _try(judged, run, plan, answering.ByTasks(run))
         _check_requests(judged, answering.answer(judged, run, looks_up))
     finally:
         run.ledger.end(run.id)

@@ -15,7 +15,7 @@ from schemas.text import clean_text
 def problems(job: Job, arguments: Arguments, names: TopicSettings) -> list[str]:
     """Name every field that cannot be honoured, each with its place in the job file."""
     return [
-        *_later(job, arguments),
+        *_later(job),
         *sources.problems(job.source),
         *_clean(job.clean),
         *_request(job),
@@ -23,11 +23,9 @@ def problems(job: Job, arguments: Arguments, names: TopicSettings) -> list[str]:
     ]
 
 
-def _later(job: Job, arguments: Arguments) -> Iterator[str]:
+def _later(job: Job) -> Iterator[str]:
     if job.lane != "realtime":
         yield f"lane: {job.lane} is not carried out yet; use realtime"
-    if job.mode == "direct" and "canary" in job.model_fields_set and not arguments.no_canary:
-        yield "canary: is not carried out in mode direct; pass --no-canary to answer all rows at once"
 
 
 def _clean(clean: Clean) -> Iterator[str]:

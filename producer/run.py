@@ -36,8 +36,8 @@ class Run:
 
     @property
     def has_canary(self) -> bool:
-        """Whether some rows go first: not where nothing is published, nor where the starter says so."""
-        return self.file.job.mode == "kafka" and not (self.arguments.dry_run or self.arguments.no_canary)
+        """Whether some rows go first: not in a dry run, nor where the starter says so."""
+        return not (self.arguments.dry_run or self.arguments.no_canary)
 
     @property
     def ledger(self) -> Ledger:

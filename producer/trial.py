@@ -12,17 +12,16 @@ from pyspark.sql import DataFrame
 from producer import canary
 from producer import columns as names
 from producer.canary import Limits, Seen, Verdict, Word
+from producer.chain import Chain
 from producer.choosing import Chosen, Plan
 from producer.columns import column
 from producer.counts import publishable
-from producer.deliver import deliver
 from producer.errors import CanaryError, UnreachableError
 from producer.estimate import Forecast, Tier, total
 from producer.explain import spark_errors
 from producer.run import Judged, Run
 from producer.voice import say
 from producer.watch import NOTHING, Bill, Watch
-from producer.writer import Delivered
 from schemas.statuses import PausedFor
 
 _LOOK_SECONDS = 0.5
@@ -34,13 +33,13 @@ _ROWS_PER_TASK = 5_000
 
 @dataclass(slots=True)
 class Trial:
-    """One canary; only the driver's main thread touches it. `acked`: messages of it that the broker has."""
+    """One canary; only the driver's main thread touches it."""
 
     run: Run
     plan: Plan
+    chain: Chain
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    acked: int = 0
     _published: int = 0
     _began: float = 0.0
     _paused: float = 0.0
@@ -54,7 +53,7 @@ class Trial:
         self._began = self._told = self._heard = self.clock()
 
     def carry_out(self, judged: Judged) -> Forecast:
-        """Publish the canary and wait for its end; raises `CanaryError` with the reason, or another `ProducerError`.
+        """Have the canary answered and wait for its end; raises `CanaryError` with the reason, or what has ended it.
 
         One row of each route goes first, so that a wrong key or model costs the five calls that the fleet takes to be
         sure of it, not one for each place that each worker has.
@@ -71,7 +70,7 @@ class Trial:
         return self._forecast(len(others) / max(self.clock() - began, _LOOK_SECONDS))
 
     def _rows(self, judged: DataFrame) -> DataFrame:
-        """Read the chosen rows once; few partitions, since each task is a Kafka client."""
+        """Read the chosen rows once; few partitions, since each task is a client of its own."""
         ids = [row.id for row in self.plan.chosen]
         wanted = publishable(judged).where(column(names.ID).isin(ids))
         rows = wanted.select(*map(column, (names.ID, names.FINGERPRINT, names.VALUE)))
@@ -82,15 +81,14 @@ class Trial:
             return
         with spark_errors():
             part = rows.where(column(names.ID).isin([row.id for row in chosen]))
-        deliver(part, self.run, self._note)
+        self.chain.send(part, len(chosen))
         self._published += len(chosen)
         while (verdict := self._verdict()).word is Word.WAIT:
+            self.chain.check()
             self.sleep(_LOOK_SECONDS)
         if verdict.word is Word.STOP:
             raise CanaryError(f"canary: {verdict.why}")
-
-    def _note(self, delivered: Delivered) -> None:
-        self.acked += delivered.acked
+        self.chain.finish()
 
     def _verdict(self) -> Verdict:
         try:

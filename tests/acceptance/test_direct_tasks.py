@@ -57,7 +57,7 @@ class World:
         if not trouble:
             (self.folder / "failed").touch()
         command = [sys.executable, "-m", "tests.spark.troubled_job", f"local[{TASKS},4]", str(self.folder)]
-        command += ["--job", str(path)]
+        command += ["--job", str(path), "--no-canary"]
         errors = (self.folder / "errors.txt").open("w")
         return subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from control.migrate import migrate
+from producer.errors import CanaryError, UnreachableError
 from producer.pipeline import publish, reach
 from producer.run import Run
 from schemas.settings import DatabaseSettings
@@ -48,7 +50,7 @@ class Place:
         # Whoever spoke to Kafka would fail.
         environ = {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "DATABASE_URL": self.database}
         path = write_job(self.folder, **{"job": self.job, "mode": "direct", **(changes or {})})
-        return make_run(path, environ, **arguments)
+        return make_run(path, environ, **{"no_canary": True, **arguments})
 
     def answer(self, changes: dict[str, Any] | None = None, **arguments: Any) -> Run:
         run = self.run(changes, **arguments)
@@ -78,6 +80,50 @@ def place(spark: SparkSession, tmp_path: Path, database: str) -> Iterator[Place]
         yield made
     spark.sparkContext.environment.clear()
     spark.sparkContext.environment.update(before)
+
+
+@pytest.mark.slow
+def test_a_canary_goes_first_and_no_row_of_it_is_called_again(place: Place) -> None:
+    place.write(300)
+    run = place.answer({"canary": {"rows": 40}}, no_canary=False)
+
+    assert (run.counts.published, run.told["answered"], run.told["open"]) == (300, 300, 0)
+    assert run.forecast is not None
+    assert (run.forecast.rows, run.forecast.basis) == (260, "a canary of 40 rows")
+    calls = {entry["calls"] for entry in place.endpoint.stats(ids=True)["ids"].values()}
+    assert (calls, place.endpoint.stats()["calls"]) == ({1}, 300)
+    assert place.sql("SELECT state FROM headrace.jobs WHERE job = %s", place.job) == [("done",)]
+
+
+def test_a_wrong_key_costs_five_calls_and_ends_the_run_within_its_canary(place: Place) -> None:
+    place.write(60)
+    place.endpoint.set_script({"api_keys": ["sk-right"], "rules": []})
+    place.tell(LLM_API_KEY="sk-wrong")
+    run, began = place.run(no_canary=False), time.monotonic()
+    with pytest.raises(CanaryError, match="refuses every call"):
+        publish(place.spark, run, reach(run))
+
+    assert time.monotonic() - began < 60
+    assert place.endpoint.stats()["calls"] <= 5
+    assert (run.counts.published, run.counts.held_back) == (1, 59)
+    assert place.sql("SELECT state FROM headrace.jobs WHERE job = %s", place.job) == [("cancelled",)]
+
+    place.tell(LLM_API_KEY="sk-right")
+    again = place.answer(no_canary=False)
+    assert (again.counts.published, again.told["answered"]) == (60, 60)
+
+
+@pytest.mark.slow
+def test_an_endpoint_that_is_away_ends_the_run_within_its_canary(place: Place) -> None:
+    place.write(300)
+    place.tell(LLM_BASE_URL="http://127.0.0.1:1/v1", DIRECT_PATIENCE_SECONDS="2")
+    run = place.run(no_canary=False)
+    with pytest.raises(UnreachableError, match="no row had an answer"):
+        publish(place.spark, run, reach(run))
+
+    assert (run.counts.published, run.counts.held_back) == (0, 300)
+    assert place.endpoint.stats()["calls"] == 0
+    assert place.sql("SELECT state FROM headrace.jobs WHERE job = %s", place.job) == [("done",)]
 
 
 def test_every_row_is_answered_once_and_a_second_run_asks_nobody(place: Place) -> None:

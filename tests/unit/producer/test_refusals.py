@@ -60,7 +60,6 @@ def test_all_that_is_carried_out_passes() -> None:
         ({"lane": "batch"}, "lane: batch"),
         ({"lane": "auto", "deadline": "12h"}, "lane: auto"),
         ({"mode": "direct", "topic": "headrace.prompts.x"}, "topic: says nothing in mode direct"),
-        ({"mode": "direct", "canary": {"rows": 10}}, "canary: is not carried out in mode direct"),
         ({"clean": {"strip_html": True, "min_chars": 1}}, "clean.columns: names no column, so min_chars, strip_html"),
         ({"clean": {"columns": ["text"], "on_overlong": "truncate"}}, "clean.on_overlong"),
         ({"prompt": {"template": "{text}", "system": "Say {text}"}}, "prompt.system: names {text}"),

@@ -48,9 +48,10 @@ def consumer(kafka: KafkaSettings, group: str) -> dict[str, str]:
     classic = {"partition.assignment.strategy": "cooperative-sticky", "session.timeout.ms": "30000"}
     return {
         **(classic if protocol == "classic" else {}),
-        "queued.max.messages.kbytes": "8192",
+        "queued.max.messages.kbytes": "4096",
         "queued.min.messages": "2000",
-        "fetch.max.bytes": str(8 * 1024 * 1024),
+        # A fetch may begin just before that bound is reached, and come on top of it.
+        "fetch.max.bytes": str(2 * 1024 * 1024),
         "fetch.message.max.bytes": str(MAX_MESSAGE_BYTES + _FRAMING_BYTES),
         # The default of 1 s would starve a fast fleet each time the small queue above is full.
         "fetch.queue.backoff.ms": "20",

@@ -6,6 +6,7 @@ import pytest
 
 from schemas import kafka
 from schemas.settings import KafkaSettings, SettingsError
+from schemas.topics import MAX_MESSAGE_BYTES
 
 FIXED_FOR_CONSUMERS = {
     "auto.offset.reset": "earliest",
@@ -28,7 +29,9 @@ def test_the_defaults_that_lose_messages_are_all_replaced() -> None:
 
 def test_prefetch_is_bounded() -> None:
     found = kafka.consumer(settings(), "g")
-    assert int(found["queued.max.messages.kbytes"]) <= 64 * 1024
+    # What is queued, and a fetch that comes on top of it: a tenth of what a worker may take in all.
+    assert int(found["queued.max.messages.kbytes"]) * 1024 + int(found["fetch.max.bytes"]) <= 12 * 1024 * 1024
+    assert int(found["fetch.max.bytes"]) > MAX_MESSAGE_BYTES
     assert int(found["fetch.message.max.bytes"]) > 1_000_000
 
 

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from backfill.errors import BackfillError, RunFailedError
 
-_DEBUG = "LOG_LEVEL=DEBUG shows Spark's own words"
+_DEBUG = "`--conf spark.log.level=WARN` shows Spark's own words, which may quote rows"
 _AGAIN = "The target is as it was: start the backfill again"
 # The first that is found tells; `{0}` is what the pattern caught, which is never a value of a row.
 _KNOWN = [

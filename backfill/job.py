@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -33,6 +32,7 @@ from backfill.settings import BackfillSettings, JobFile, read_job, read_settings
 from backfill.source import Session, database_session
 from backfill.watch import Pace, Watcher
 from schemas import spark_jars
+from schemas.places import trail
 from schemas.settings import SettingsError
 from schemas.statuses import ExitCode
 
@@ -128,7 +128,7 @@ def _watch(settings: BackfillSettings, file: JobFile, pace: Pace, outcome: Outco
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     missed = lambda error: _say(sys.stderr, f"backfill: {error}; the next look is in {pace.seconds:g} s")  # noqa: E731
-    spark = session(f"headrace backfill {file.job.job}", settings.log.level, spark_jars.needs(file.job))
+    spark = session(f"headrace backfill {file.job.job}", spark_jars.needs(file.job))
     try:
         signals.pass_on(stop)
         outcome.counts = Watcher(spark, settings, file, pace, told, missed).run(stop)
@@ -174,7 +174,7 @@ def _seconds(text: str) -> float:
 
 
 def _with_spark(settings: BackfillSettings, file: JobFile, held: Session, counts: Counts) -> None:
-    spark = session(f"headrace backfill {file.job.job}", settings.log.level, spark_jars.needs(file.job))
+    spark = session(f"headrace backfill {file.job.job}", spark_jars.needs(file.job))
     try:
         with spark_errors():
             backfill(spark, file, held, counts)
@@ -187,7 +187,8 @@ def _fail(outcome: Outcome, code: ExitCode, error: Exception) -> None:
     outcome.exit_code = code
     outcome.error = str(error) if known else f"{type(error).__name__}; LOG_LEVEL=DEBUG shows where"
     if os.environ.get("LOG_LEVEL") == "DEBUG":
-        traceback.print_exception(error)
+        for line in trail(error):
+            _say(sys.stderr, f"backfill: {line}")
     for line in outcome.error.splitlines():
         _say(sys.stderr, f"backfill: {line}")
 

@@ -26,18 +26,18 @@ _DEFAULTS = {
 }
 
 
-def session(name: str, log_level: str, needs: Sequence[Need]) -> SparkSession:
+def session(name: str, needs: Sequence[Need]) -> SparkSession:
     """Open the session; master, memory and packages are the starter's to settle (`spark-submit --conf`).
 
-    Raises `WrongJobError` unless all jars that the job needs are there. Spark's own log stays silent unless
-    `log_level` is DEBUG, since errors are told in one line each.
+    Raises `WrongJobError` unless all jars that the job needs are there. Spark's own log, which may quote
+    rows, stays silent unless `spark.log.level` says otherwise: errors are told in one line each.
     """
     # Only with the JVM behind it does a SparkConf hold what the starter settled.
     SparkContext._ensure_initialized()
     conf = SparkConf()
     for key, value in (_DEFAULTS | spark_jars.defaults(needs)).items():
         conf.setIfMissing(key, value)
-    conf.setIfMissing("spark.log.level", "WARN" if log_level == "DEBUG" else "OFF")
+    conf.setIfMissing("spark.log.level", "OFF")
     if problems := spark_jars.problems([(need, _presence(need.shows)) for need in needs], pyspark.__version__):
         raise WrongJobError("; ".join(problems))
     for key, value in spark_jars.settings(needs, conf.get(spark_jars.EXTENSIONS, "")).items():

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from producer.errors import ProducerError, RunFailedError, WrongJobError
 
-_DEBUG = "LOG_LEVEL=DEBUG shows Spark's own words"
+_DEBUG = "`--conf spark.log.level=WARN` shows Spark's own words, which may quote rows"
 # What to look for in Spark's words, and what to say then; the first that is found counts.
 _CAUSES = (
     (re.compile(r"producer\.errors\.\w+: (.+)"), "{0}"),

@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NoReturn
@@ -29,6 +28,7 @@ from producer.session import session
 from producer.settings import read_job, read_settings
 from producer.voice import say
 from schemas import spark_jars
+from schemas.places import trail
 from schemas.settings import SettingsError
 from schemas.statuses import ExitCode
 
@@ -82,7 +82,7 @@ def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
     run = outcome.run = Run(file, settings, arguments)
     reached = reach(run)
     needs = spark_jars.needs(file.job, target=False)
-    with session(f"headrace producer {file.job.job}", settings.log.level, needs) as spark:
+    with session(f"headrace producer {file.job.job}", needs) as spark:
         if arguments.dry_run:
             outcome.extra = _show(dry_run(spark, run, reached))
         else:
@@ -105,7 +105,8 @@ def _fail(outcome: Outcome, error: Exception) -> None:
     outcome.error = str(error) if known else f"{type(error).__name__}; LOG_LEVEL=DEBUG shows where"
     outcome.exit_code = _code(error)
     if os.environ.get("LOG_LEVEL") == "DEBUG":
-        traceback.print_exception(error)
+        for line in trail(error):
+            say(line)
     for line in outcome.error.splitlines():
         say(line)
 

@@ -23,7 +23,7 @@ from schemas.statuses import ExitCode
 from schemas.topics import prompts_topic, subscribes_to
 
 SETTINGS = "Settings: KAFKA_BOOTSTRAP_SERVERS, DATABASE_URL, DEAD_LETTER_TOPIC, PROMPTS_TOPIC, CONSUMER_GROUP."
-_SHOWN, _LISTED = 20, 1_000
+_SHOWN, _LISTED, _LONGEST = 20, 1_000, 128
 _Job = Annotated[str | None, typer.Argument(help="The job; all that workers read if absent.", show_default=False)]
 _Topic = Annotated[str | None, typer.Option("--topic", help="The job's topic, if its job file names another.")]
 _Fix = Annotated[bool, typer.Option("--fix", help="Publish what is missing again.")]
@@ -67,14 +67,16 @@ def _topics(reader: Reader, job: str | None, topic: str | None) -> list[str]:
         return sorted(t for t in reader.topics if subscribes_to(TopicSettings.read(os.environ).prompts, t))
     named = topic or prompts_topic(job or "")
     if named not in reader.topics:
-        stop(ExitCode.WRONG_SETTINGS, f"there is no topic {named}: name the job's own with --topic")
+        stop(
+            ExitCode.WRONG_SETTINGS, f"there is no topic {visible(named, _LONGEST)}: name the job's own with --topic"
+        )
     return [named]
 
 
 def _tell(account: Account, *, fixed: bool) -> None:
     typer.echo(f"{account.checked} messages dealt with, {account.unreadable} unreadable, {account.unread} unread yet")
     for job, id_ in account.ids[:_SHOWN]:
-        typer.echo(f"  missing: {job} {visible(id_)}")
+        typer.echo(f"  missing: {visible(job, _LONGEST)} {visible(id_, _LONGEST)}")
     typer.echo(f"{account.missing} rows are missing, {account.letters_missing} dead letters are")
     if fixed:
         typer.echo(f"{account.republished} messages published again")

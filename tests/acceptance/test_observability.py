@@ -10,9 +10,11 @@ import psycopg
 import pytest
 import yaml
 
+from tests import leaving
 from tests.boards import selectors, targets
 from tests.exporting import exporter
 from tests.fleet import Fleet, fleet, prompts, wait_for
+from tests.marks import EMAIL, KEY, MARKER, WIDE, Search
 from tests.prometheus import Server, program, prometheus
 from tests.services import KafkaService, PostgresService
 from tests.simulated import Simulated, simulated
@@ -29,7 +31,7 @@ GOOD, REJECTED, RETRIED, LIMITED = 200, 12, 20, 6
 # One bad prompt in ten, one answer in ten at the second try, some refusals, then answers.
 SCRIPT = {
     "rules": [
-        {"match": {"prompt_contains": "refuse me"}, "status": 400},
+        {"match": {"prompt_contains": "refuse me"}, "status": 400, "error": {"message": f"no {MARKER} here"}},
         {"match": {"prompt_contains": "fail me once", "attempts": [1]}, "status": 500},
         {"name": "limited", "match": {"times": LIMITED}, "status": 429, "headers": {"Retry-After": "1"}},
         {"latency_ms": 50},
@@ -56,9 +58,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def world(kafka: KafkaService, postgres: PostgresService, endpoint: Simulated, folder: Path) -> Iterator[Fleet]:
     models = folder / "models.yaml"
-    spec = {"endpoints": [{"base_url": endpoint.base_url, "model": "simulated"}], "price": PRICE}
-    models.write_text(yaml.safe_dump({"models": {"simulated": spec}}))
-    settings = {"MODELS_FILE": str(models), "LLM_BASE_URL": ""}
+    served = {"base_url": endpoint.base_url, "model": "simulated", "api_key_env": "MARKED_KEY"}
+    models.write_text(yaml.safe_dump({"models": {"simulated": {"endpoints": [served], "price": PRICE}}}))
+    settings = {"MODELS_FILE": str(models), "LLM_BASE_URL": "", "MARKED_KEY": KEY, "LOG_LEVEL": "DEBUG"}
     with fleet(kafka.bootstrap_servers, postgres.new_database(), folder, endpoint.base_url, **settings) as made:
         with psycopg.connect(made.database, autocommit=True) as connection:
             connection.execute(
@@ -91,9 +93,13 @@ def publish_all_kinds(world: Fleet) -> None:
     rejected = [{"id": f"bad-{n}", "prompt": "refuse me"} for n in range(REJECTED)]
     retried = [{"id": f"again-{n}", "prompt": f"fail me once, {n}"} for n in range(RETRIED)]
     good = prompts(GOOD)
-    budgeted = [{**one, "run": RUN, "params": {"max_tokens": 64}} for one in (*good, *rejected, *retried)]
+    marks = f" {MARKER} {EMAIL} {WIDE}"
+    budgeted = [
+        {**one, "prompt": one["prompt"] + marks, "run": RUN, "params": {"max_tokens": 64}}
+        for one in (*good, *rejected, *retried)
+    ]
     world.publish([*budgeted, *budgeted[:30]])
-    world.publish_raw(b"r-x", b"not json")
+    world.publish_raw(b"r-x", f"not json{marks}".encode())
 
 
 def is_excused(name: str) -> bool:
@@ -169,3 +175,22 @@ def test_every_call_has_its_time(watched: Server) -> None:
         return watched.value(f"sum({series})")
 
     assert grown("gen_ai_client_operation_duration_seconds_count") == grown("headrace_calls_total")
+
+
+def test_none_of_what_leaves_the_fleet_shows_a_mark(watched: Server, world: Fleet, folder: Path) -> None:
+    assert MARKER in world.rows("results", "status = 'succeeded'")[0]["result"]
+    assert MARKER in world.rows("attempts", "http_status = 400")[0]["detail"]
+    search = Search()
+    leaving.logs(search, folder)
+    for worker in world.workers:
+        search.text("pages of workers", worker.get("/metrics")[1])
+        assert leaving.no_json(worker.log) == []
+    leaving.columns(search, world.database)
+    leaving.commands(search, world, folder)
+    leaving.settings(search, world.env)
+    (folder / "exporting").mkdir()
+    leaving.exporters_page(search, world, folder / "exporting")
+    search.headers("dead letter headers", [dict(letter.headers() or []) for letter in world.dead_letters()])
+    assert search.hits == []
+    assert {place: size for place, size in search.looked.items() if size < 20} == {}
+    assert len(search.looked) > 20, search.told()

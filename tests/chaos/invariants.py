@@ -51,6 +51,7 @@ class Report:
     peak_fds: int = 0
     peak_threads: int = 0
     canary_hits: int = 0
+    searched: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def line(self) -> str:
@@ -168,9 +169,11 @@ def _bounded_use(ledgers: Ledgers, report: Report) -> Iterator[str]:
 
 
 def _canaries(ledgers: Ledgers, report: Report) -> Iterator[str]:
-    report.canary_hits = len(ledgers.canary_hits)
+    report.canary_hits, report.searched = len(ledgers.canary_hits), dict(ledgers.searched)
     if ledgers.canary_hits:
         yield f"I7: secrets or prompts shown: {_some(ledgers.canary_hits)}"
+    if empty := [place for place in ("log of worker", "table results") if not ledgers.searched.get(place)]:
+        yield f"I7: nothing to look through: {_some(empty)}"
 
 
 def _not_vacuous(ledgers: Ledgers, report: Report) -> Iterator[str]:

@@ -61,6 +61,8 @@ class Ledgers:
     faults: Sequence[Fault] = ()
     paid_faults: int = 0
     canary_hits: Sequence[str] = field(default_factory=tuple)
+    # How many bytes of each place were looked through for them.
+    searched: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def bills(self) -> Counter[str]:

@@ -15,11 +15,13 @@ from confluent_kafka import KafkaError, Message, Producer
 from schemas.fingerprint import fingerprint
 from schemas.topics import PARTITIONER
 from simulator.answers import answer
-from tests.chaos.canaries import EMAIL, MARKER
+from tests.marks import EMAIL, MARKER, WIDE
 
 MODEL = "simulated"
 Place = tuple[int, int]
 Produced = dict[str, Any]
+Headers = list[tuple[str, str | bytes | None]]
+_TRACED_SHARE = 10
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,18 @@ class Manifest:
 
 
 def marked(number: int, chars: int = 120, start: int = 0) -> list[Produced]:
-    """So many messages, each with the marker and the e-mail that must appear nowhere else."""
-    texts = ((n, f"What of {n}? {MARKER} {EMAIL} ") for n in range(start, start + number))
+    """So many messages, each with the marks that must appear nowhere else."""
+    texts = ((n, f"What of {n}? {MARKER} {EMAIL} {WIDE} ") for n in range(start, start + number))
     return [{"id": f"r-{n}", "prompt": text.ljust(chars, ".")} for n, text in texts]
 
 
 class Publisher:
-    """Publishes to one topic and keeps the acknowledgements; `job` goes into each message."""
+    """Publishes to one topic and keeps the acknowledgements; `job` goes into each message.
+
+    With `traced` each tenth message begins a trace.
+    """
+
+    traced = False
 
     def __init__(self, bootstrap_servers: str, topic: str, job: str, manifest: Manifest) -> None:
         config = {"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "partitioner": PARTITIONER}
@@ -85,6 +92,7 @@ class Publisher:
         self._job = job
         self._manifest = manifest
         self._thread: threading.Thread | None = None
+        self._sent = 0
 
     def publish(self, messages: Iterable[Produced], partition: int = -1) -> None:
         """Publish and wait for every acknowledgement."""
@@ -123,9 +131,14 @@ class Publisher:
         text = fingerprint(message.get("model"), chat, message.get("params"), message.get("response_format"))
         known = Acked(message["id"], (0, 0), text, answer(chat, MODEL))
         value = json.dumps({"job": self._job, **message}, ensure_ascii=False)
-        self._produce(message["id"].encode(), value.encode(), known, partition)
+        self._sent += 1
+        trace: Headers = [("traceparent", f"00-{self._sent:032x}-{self._sent:016x}-01".encode())]
+        headers = trace if self.traced and self._sent % _TRACED_SHARE == 0 else None
+        self._produce(message["id"].encode(), value.encode(), known, partition, headers)
 
-    def _produce(self, key: bytes, value: bytes | None, known: Acked, partition: int) -> None:
+    def _produce(
+        self, key: bytes, value: bytes | None, known: Acked, partition: int, headers: Headers | None = None
+    ) -> None:
         def delivered(error: KafkaError | None, message: Message[bytes, bytes]) -> None:
             number, offset = message.partition(), message.offset()
             if error is not None or number is None or offset is None:
@@ -136,7 +149,7 @@ class Publisher:
 
         while True:
             try:
-                self._producer.produce(self._topic, value, key, partition, on_delivery=delivered)
+                self._producer.produce(self._topic, value, key, partition, on_delivery=delivered, headers=headers)
             except BufferError:
                 self._producer.poll(0.5)
             else:

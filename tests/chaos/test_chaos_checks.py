@@ -49,6 +49,7 @@ def _sound() -> Ledgers:
         history=[_change(id_, s, old, new) for id_ in "ab" for s, old, new in ((0.5, None, "claimed"),)]
         + [_change(id_, 3, "claimed", "succeeded", old_fence=1) for id_ in "ab"],
         planned=2,
+        searched={"log of worker": 5_000, "table results": 700},
     )
 
 
@@ -162,6 +163,10 @@ def test_i6_a_worker_that_grows() -> None:
 
 def test_i7_a_canary_that_was_shown() -> None:
     assert "I7: secrets or prompts shown: worker-0.log: sk-" in _problems(canary_hits=["worker-0.log: sk-"])
+
+
+def test_i7_a_search_that_had_nothing_to_look_through() -> None:
+    assert "I7: nothing to look through: log of worker" in _problems(searched={"table results": 700})
 
 
 def test_i8_a_run_that_did_too_little() -> None:

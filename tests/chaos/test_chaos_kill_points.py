@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.canaries import MARKER
 from tests.chaos.invariants import Report
 from tests.chaos.manifest import marked
 from tests.chaos.servers import Servers
 from tests.chaos.toxics import POSTGRES_READY, Trap, claims, commits_claims, commits_offsets, finishes
 from tests.chaos.world import World, replaced, world
 from tests.fleet import wait_for
+from tests.marks import MARKER
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
 Passes = Callable[..., Report]

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.canaries import MARKER
 from tests.chaos.conftest import Scale
 from tests.chaos.invariants import Report
 from tests.chaos.manifest import marked
 from tests.chaos.monkey import Mischief, Pace
 from tests.chaos.servers import Servers
 from tests.chaos.world import replaced, world
+from tests.marks import EMAIL, MARKER, WIDE
+from tests.otlp import receiver
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -37,6 +38,10 @@ _FAULTS: list[dict[str, object]] = [
 ]
 # Rows that four troubles in a row, or two spoiled answers, end: rare, and rightly so.
 _MOST_FAILED = 0.005
+# What leaves the fleet in some way or other, each looked through for what must not leave it.
+SEARCHED = """log of worker|pages of workers|dead letter headers|traces|exporter|settings|table results|table attempts
+|headrace status|headrace dead-letters list|headrace dead-letters show|headrace reconcile|headrace doctor
+|headrace report""".replace("\n", "").split("|")
 _REASONS = {"attempts_exhausted", "server_error", "connection", "malformed_response", "crashed"}
 
 
@@ -45,8 +50,12 @@ def test_all_faults_together(
 ) -> None:
     messages = marked(scale.mixed)
     half = len(messages) // 2
-    with world(shared, tmp_path, replaced(_FAULTS, {"p50": 500, "p99": 2000}), seed) as made:
+    script = replaced(_FAULTS, {"p50": 500, "p99": 2000})
+    with receiver() as to, world(shared, tmp_path, script, seed, OTEL_EXPORTER_OTLP_ENDPOINT=to.url) as made:
+        made.spans, made.asks_everything, made.publisher.traced = to, True, True
         made.fleet.start(4)
+        for number in range(3):
+            made.publisher.raw(f"poison-{number}".encode(), f"not json {MARKER} {EMAIL} {WIDE}".encode())
         made.publisher.publish(messages[:half])
         made.publisher.trickle(messages[half:], per_second=60)
         mischief = Mischief(made, seed)
@@ -66,6 +75,12 @@ def test_all_faults_together(
         acts = [act for monkey in monkeys for act in monkey.done]
         told = f"seed {seed}, {len(acts)} acts {sorted(set(acts))}"
         report = passes(made.report(len(messages)), told)
+        answers = made.fleet.rows("results", "status = 'succeeded'")
+    assert all(MARKER in row["result"] and WIDE in row["result"] for row in answers), (
+        "the answers carry the marks too"
+    )
+    assert not [place for place in SEARCHED if report.searched[place] < 100], report.searched
+    assert len(to.spans) > len(messages) // 10
     assert set(report.failed) <= _REASONS
     assert sum(report.failed.values()) <= _MOST_FAILED * len(messages)
     assert report.halts["kill"] >= (20 if scale.full else 3), "a run with few kills shows little"

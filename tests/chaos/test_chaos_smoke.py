@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.canaries import MARKER
 from tests.chaos.invariants import Report
 from tests.chaos.manifest import marked
 from tests.chaos.servers import Servers
 from tests.chaos.world import replaced, world
 from tests.fleet import wait_for
+from tests.marks import MARKER
 
 pytestmark = pytest.mark.integration
 

@@ -14,13 +14,16 @@ import psycopg
 from sqlalchemy.engine import make_url
 
 from deploy.local import ports
-from tests.chaos import canaries, history
+from tests import leaving, marks
+from tests.chaos import history
 from tests.chaos.invariants import Report, check
 from tests.chaos.ledgers import Fault, Halt, Ledgers
 from tests.chaos.manifest import Manifest, Publisher
 from tests.chaos.sampler import PARTITIONS, Sampler
 from tests.chaos.servers import Servers
 from tests.fleet import Fleet, Worker, wait_for
+from tests.leaving import no_json
+from tests.otlp import Receiver
 from tests.simulated import Script, Simulated, read_ledger, simulated
 
 # Short, so that the group notices a dead or frozen worker within a test's patience.
@@ -41,6 +44,9 @@ class World:
     manifest: Manifest = field(default_factory=Manifest)
     halts: list[Halt] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    # Where the workers' spans go, if they make any; and whether the report asks every command, which takes a while.
+    spans: Receiver | None = None
+    asks_everything: bool = False
 
     def __post_init__(self) -> None:
         self._frozen: set[int] = set()
@@ -138,7 +144,10 @@ class World:
             faults=self.faults,
             paid_faults=sum(count for name, count in rules.items() if name.startswith(PAID)),
         )
-        report = check(replace(ledgers, canary_hits=self._canary_hits(ledgers)))
+        search = self._searched(ledgers)
+        report = check(replace(ledgers, canary_hits=search.hits, searched=search.looked))
+        lines = [f"{worker.log.name}: {line[:200]}" for worker in self.fleet.workers for line in no_json(worker.log)]
+        report.problems += [f"no line of JSON in {line}" for line in lines[:5]]
         if codes - {0}:
             report.problems.append(f"workers left with {sorted(codes)} at the end")
         return report
@@ -150,14 +159,20 @@ class World:
             worker.signal(signal.SIGTERM)
         return {worker.end(45) for worker in alive}
 
-    def _canary_hits(self, ledgers: Ledgers) -> list[str]:
+    def _searched(self, ledgers: Ledgers) -> marks.Search:
+        """Look for what must not be shown wherever this run has left something."""
         password = make_url(self.fleet.database).password or ""
-        wanted = canaries.strings(str(password))
-        columns = [(f"attempts.outcome of {line['id']}", str(line["outcome"])) for line in ledgers.attempts]
-        columns += [(f"results.error_msg of {row['id']}", str(row["error_msg"])) for row in ledgers.results]
-        files = [path for path in self.folder.iterdir() if path.suffix in (".log", ".txt")]
-        hits = canaries.hits_in_files(wanted, files) + canaries.hits_in_text(wanted, columns)
-        return hits + canaries.hits_in_headers(wanted, ledgers.letters)
+        search = marks.Search((*marks.Search.marks, str(password)))
+        leaving.logs(search, self.folder)
+        leaving.columns(search, self.fleet.database)
+        search.headers("dead letter headers", ledgers.letters)
+        if self.spans is not None:
+            search.text("traces", bytes(self.spans.received))
+        if self.asks_everything:
+            leaving.exporters_page(search, self.fleet, self.folder)
+            leaving.commands(search, self.fleet, self.folder)
+            leaving.settings(search, self.fleet.env)
+        return search
 
     def _halted(self, halt: Halt) -> Halt:
         self.halts.append(halt)
@@ -182,7 +197,7 @@ def world(
             "KAFKA_BOOTSTRAP_SERVERS": f"{ports.HOST}:{shared.kafka_proxy.port}",
             "KAFKA_CONSUMER_CONF": _GROUP,
             "DATABASE_URL": shared.proxied(database),
-            "LLM_API_KEY": canaries.KEY,
+            "LLM_API_KEY": marks.KEY,
             "LOG_LEVEL": "DEBUG",
             "MAX_IN_FLIGHT": "16",
             "DRAIN_SECONDS": "15",

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from control.dead_letters import terminal
+from control.reconcile import cli as reconciliations
+from control.reconcile.reconciling import Account
 
 
 @pytest.mark.parametrize(
@@ -63,3 +65,13 @@ def test_markup_is_text(act: str, text: str) -> None:
 
 def test_what_is_absent_is_a_dash() -> None:
     assert terminal.line(["a", None, "", 0]) == "a\t-\t-\t0"
+
+
+def test_what_is_missing_is_told_in_one_harmless_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    nasty = "a\nb\x1b[2J\u202e" + "x" * 512
+    reconciliations._tell(Account(checked=2, missing=1, ids=[(nasty, nasty)]), fixed=False)
+    told = capsys.readouterr().out
+    assert len(told.splitlines()) == 4
+    assert told.replace("\n", "").isprintable()
+    assert "a\\nb\\x1b[2J\\u202exxx" in told
+    assert "x" * 129 not in told

@@ -21,7 +21,7 @@ CAST = "[CAST_INVALID_INPUT] The value 'my secret prompt' of the type STRING is 
     ("text", "line"),
     [
         (TASK, "kafka: topic t acknowledged 3 of a task's 5 messages: timed out. Run again"),
-        (CAST, "Spark ended the run with CAST_INVALID_INPUT. LOG_LEVEL=DEBUG shows Spark's own words"),
+        (CAST, "Spark ended the run with CAST_INVALID_INPUT. `--conf spark.log.level=WARN` shows Spark's own words"),
         ("x\nModuleNotFoundError: No module named 'producer'\ny", "the executors' Python lacks the module producer"),
         ("[PYTHON_VERSION_MISMATCH] Python in worker has 3.10", "driver and executors run different Pythons"),
         ("java.lang.OutOfMemoryError: Java heap space", "a Spark process ran out of memory"),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import logging
-from collections.abc import Iterator
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -82,15 +86,17 @@ def test_any_values_make_one_line(extra: dict[str, Any]) -> None:
 def restored() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level, raising = root.handlers[:], root.level, logging.raiseExceptions
-    levels = {name: logging.getLogger(name).level for name in logs._QUIET}
+    levels = {name: logging.getLogger(name).level for name in (*logs._OURS, "psycopg.pool")}
+    hooks = sys.excepthook, threading.excepthook, sys.unraisablehook, warnings.showwarning
     yield
     root.handlers, root.level, logging.raiseExceptions = handlers, level, raising
+    sys.excepthook, threading.excepthook, sys.unraisablehook, warnings.showwarning = hooks
     for name, before in levels.items():
         logging.getLogger(name).setLevel(before)
 
 
 @pytest.mark.usefixtures("restored")
-@pytest.mark.parametrize("name", ["httpx", "httpcore", "aiohttp", "psycopg"])
+@pytest.mark.parametrize("name", ["httpx", "httpcore", "aiohttp", "psycopg", "urllib3", "any.library"])
 def test_libraries_that_log_addresses_are_quiet_even_at_debug(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     monkeypatch.setattr("sys.stderr", written)
@@ -108,3 +114,48 @@ def test_a_log_that_cannot_be_written_stops_nothing(monkeypatch: pytest.MonkeyPa
     logs.set_up(LogSettings.read({}))
     closed.close()
     logging.getLogger("worker.test").error("worker.here")
+
+
+@pytest.fixture
+def told(restored: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]:
+    """Set the log up; gives what was written since, each line parsed."""
+    written = io.StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    logs.set_up(LogSettings.read({"LOG_LEVEL": "DEBUG"}))
+
+    def lines() -> list[dict[str, Any]]:
+        assert CANARY not in written.getvalue()
+        return [json.loads(line) for line in written.getvalue().splitlines()]
+
+    return lines
+
+
+def test_of_a_librarys_warning_only_the_constant_words_are_told(told: Callable[[], list[dict[str, Any]]]) -> None:
+    library = logging.getLogger("asyncio")
+    library.warning("executing %s took %.3f seconds", CANARY, 0.2)
+    library.error(f"Task exception was never retrieved\nfuture: <Task exception=ValueError('{CANARY}')>")
+    events = [line["event"] for line in told()]
+    assert events == ["executing %s took %.3f seconds", "Task exception was never retrieved"]
+
+
+def test_what_nobody_catches_is_told_as_a_line_without_its_words(told: Callable[[], list[dict[str, Any]]]) -> None:
+    class Broken:
+        def __del__(self) -> None:
+            raise ValueError(CANARY)
+
+    def fail() -> None:
+        raise ValueError(CANARY)
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+    Broken()
+    gc.collect()
+    sys.excepthook(ValueError, ValueError(CANARY), None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning(CANARY, RuntimeWarning, "/somewhere/file.py", 7)
+    found = {line["event"]: line for line in told()}
+    assert set(found) == {"thread.broken", "object.broken", "process.broken", "python.warning"}
+    assert found["thread.broken"]["error"] == "ValueError"
+    assert (found["python.warning"]["what"], found["python.warning"]["at"]) == ("RuntimeWarning", "file.py:7")

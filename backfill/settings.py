@@ -18,6 +18,7 @@ from schemas import examples, jdbc, sources
 from schemas.documents import read_document
 from schemas.job import Job
 from schemas.paths import locate
+from schemas.programs import BACKFILL
 from schemas.prompt_version import prompt_version
 from schemas.settings import DatabaseSettings, LogSettings, Settings, SettingsError
 
@@ -68,7 +69,7 @@ def read_settings(environ: Mapping[str, str]) -> BackfillSettings:
     """Read all groups; raises `SettingsError` with the problems of all of them at once."""
     groups: list[Settings] = []
     problems: list[str] = []
-    for group in (DatabaseSettings, LogSettings):
+    for group in BACKFILL:
         try:
             groups.append(group.read(environ))
         except SettingsError as error:

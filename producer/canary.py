@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 
-from producer.estimate import Forecast, Range
+from schemas.estimate import Forecast, Range
 from schemas.job import Job
 from schemas.statuses import JobState, PausedFor
 

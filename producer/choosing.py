@@ -17,9 +17,9 @@ from pyspark.sql import functions as fn
 from producer import columns as names
 from producer.columns import column
 from producer.counts import Counts, judged_counts
-from producer.estimate import spread
 from producer.explain import spark_errors
 from producer.run import Judged, Run
+from producer.shares import spread
 from schemas import requests_table as table
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
@@ -12,18 +13,18 @@ from pyspark.sql import functions as fn
 from producer import columns as names
 from producer.columns import column
 from producer.counts import counted, judged_counts, publishable
-from producer.estimate import Forecast, Tier, from_size, total
 from producer.explain import spark_errors
 from producer.ledger import Ledger
 from producer.pipeline import Reached, judge
 from producer.request import Request
 from producer.run import Run
 from producer.watch import Watch
+from schemas.bills import Earlier
+from schemas.estimate import FEWEST_BYTES, MOST_BYTES, Forecast, Prompts, from_earlier, from_size, max_tokens
 
 # Of the job's earlier results, from which a run's cost is estimated.
 _EARLIER_ROWS = 1_000
-# UTF-8 bytes a token: about 4 in English and code, 3 in Chinese; the interval takes in most tokenizers.
-_BYTES_PER_TOKEN = (2.5, 5.0)
+_FEWEST_ROWS = 2
 _SHOWN = (names.ID, names.MODEL, names.VALUE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -47,52 +48,48 @@ def dry_run(spark: SparkSession, run: Run, reached: Reached) -> Estimate:
         sizes = _sizes(rows, shared, run.ledger if looks_up else None)
         samples = publishable(judged.rows).limit(run.arguments.print_prompts).select(*map(column, _SHOWN)).collect()
     seen = observation.get
-    run.counts = judged_counts(seen, published=0, skipped=int(seen["passing"]) - sizes["rows"])
-    run.forecast = _earlier(run, sizes["rows"]) or from_size(sizes["rows"], sizes["bytes"], _max_tokens(run))
-    low, high = (int(sizes["bytes"] / size) for size in reversed(_BYTES_PER_TOKEN))
-    return Estimate(sizes["rows"], sizes["chars"], (low, high), tuple(_shown(row) for row in samples))
+    left, chars, size = (sum(part[name] for part in sizes) for name in ("rows", "chars", "bytes"))
+    run.counts = judged_counts(seen, published=0, skipped=int(seen["passing"]) - left)
+    run.forecast = _forecast(run, sizes)
+    tokens = (int(size / MOST_BYTES), int(size / FEWEST_BYTES))
+    return Estimate(left, chars, tokens, tuple(_shown(row) for row in samples))
 
 
-def _earlier(run: Run, rows: int) -> Forecast | None:
-    """Estimate from what rows of the job cost before; None if it has no calls on record, or nobody asks."""
+def _forecast(run: Run, sizes: Sequence[Row]) -> Forecast:
+    """Estimate from what rows of the job took before, else from the size of the prompts."""
+    known, rows = run.settings.catalog, sum(part["rows"] for part in sizes)
+    price = known.price if known else lambda _: None
+    earlier = _earlier(run)
+    if len(earlier) >= _FEWEST_ROWS:
+        found = from_earlier(rows, earlier, price)
+    else:
+        prompts = [Prompts(part["rows"], part["bytes"], price(part[names.MODEL])) for part in sizes]
+        found = from_size(prompts, max_tokens(run.file.job.params))
+    return replace(found, basis=f"{found.basis}; prices of {known.path}") if known and found.usd else found
+
+
+def _earlier(run: Run) -> list[Earlier]:
     if not run.file.job.incremental:
-        return None
-    watch = Watch(run.settings.database.url, run.file.job.job)
-    bills = list(watch.bills(watch.sample(_EARLIER_ROWS)).values())
-    if len(bills) < 2:
-        return None
-    return Forecast(
-        rows=rows,
-        basis=f"{len(bills)} earlier results of this job",
-        usd=total([Tier(rows, [None if bill.usd is None else float(bill.usd) for bill in bills])]),
-        tokens=total([Tier(rows, [None if bill.tokens is None else float(bill.tokens) for bill in bills])]),
-    )
+        return []
+    return Watch(run.settings.database.url, run.file.job.job).earlier(_EARLIER_ROWS)
 
 
-def _max_tokens(run: Run) -> int | None:
-    params = run.file.job.params
-    most = params.get("max_completion_tokens", params.get("max_tokens"))
-    return most if isinstance(most, int) and not isinstance(most, bool) else None
-
-
-def _sizes(rows: DataFrame, shared: str, ledger: Ledger | None) -> Row:
-    """Add up rows, characters and bytes of what is not finished; text that all share counts in each row."""
+def _sizes(rows: DataFrame, shared: str, ledger: Ledger | None) -> list[Row]:
+    """Add up by model rows, characters and bytes of what is not finished; text that all share counts in each row."""
     prompt = column(names.PROMPT)
     sized = rows.select(
         column(names.ID),
         column(names.FINGERPRINT),
+        column(names.MODEL),
         (fn.length(prompt) + len(shared)).cast("long").alias("chars"),
         (fn.octet_length(prompt) + len(shared.encode())).cast("long").alias("bytes"),
     )
     if ledger:
         sized = sized.mapInArrow(ledger.unfinished, sized.schema)
-    total = sized.agg(
-        fn.count(fn.lit(1)).alias("rows"),
-        fn.coalesce(fn.sum("chars"), fn.lit(0)).alias("chars"),
-        fn.coalesce(fn.sum("bytes"), fn.lit(0)).alias("bytes"),
-    ).first()
-    assert total is not None
-    return total
+    parts = sized.groupBy(names.MODEL).agg(
+        fn.count(fn.lit(1)).alias("rows"), fn.sum("chars").alias("chars"), fn.sum("bytes").alias("bytes")
+    )
+    return parts.orderBy(names.MODEL).collect()
 
 
 def _shown(row: Row) -> str:

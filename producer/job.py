@@ -78,7 +78,9 @@ def last_line(outcome: Outcome, seconds: float) -> str:
 def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
     arguments = parse(argv)
     settings = read_settings(os.environ)
-    file = read_job(arguments.job, os.environ, lambda job: problems(job, arguments, settings.topics))
+    file = read_job(arguments.job, os.environ, lambda job: problems(job, arguments, settings))
+    if note := settings.unchecked(file.job):
+        say(note)
     run = outcome.run = Run(file, settings, arguments)
     reached = reach(run)
     needs = spark_jars.needs(file.job, target=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from producer.arguments import Arguments
+from producer.settings import ProducerSettings
 from schemas import sources, template, topics
 from schemas.job import Job
 from schemas.settings import TopicSettings
@@ -12,14 +13,15 @@ from schemas.shaping import Clean
 from schemas.text import clean_text
 
 
-def problems(job: Job, arguments: Arguments, names: TopicSettings) -> list[str]:
+def problems(job: Job, arguments: Arguments, settings: ProducerSettings) -> list[str]:
     """Name every field that cannot be honoured, each with its place in the job file."""
     return [
         *_later(job),
         *sources.problems(job.source),
         *_clean(job.clean),
         *_request(job),
-        *_topic(job, names),
+        *_topic(job, settings.topics),
+        *(settings.catalog.problems(job) if settings.catalog else ()),
     ]
 
 

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, Observation
 
 from producer.arguments import Arguments
 from producer.counts import Counts
-from producer.estimate import Forecast
 from producer.ledger import Ledger
 from producer.settings import JobFile, ProducerSettings
 from producer.source import Table
+from schemas.estimate import Forecast
 
 
 @dataclass(slots=True)

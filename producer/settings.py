@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,11 +13,14 @@ from typing import Any
 import yaml
 from pydantic import SecretStr
 
-from schemas import examples, jdbc
+from schemas import catalog, examples, jdbc
+from schemas.catalog import Catalog
 from schemas.documents import read_document
+from schemas.endpoints import ModelsSettings
 from schemas.examples import Example
 from schemas.job import Job
 from schemas.paths import locate
+from schemas.programs import PRODUCER
 from schemas.settings import (
     DatabaseSettings,
     KafkaSettings,
@@ -41,6 +44,17 @@ class ProducerSettings:
     database: DatabaseSettings
     log: LogSettings
     tracing: TracingSettings
+    models: ModelsSettings
+    catalog: Catalog | None = None
+
+    def unchecked(self, job: Job) -> str | None:
+        """Say which aliases of a job nobody has looked up, None if there are none."""
+        names = ", ".join(sorted({alias for _, alias in job.aliases}))
+        if self.catalog or not names:
+            return None
+        path = self.models.models_file
+        why = f"MODELS_FILE {path} is not on this machine" if path else "MODELS_FILE is not set"
+        return f"{why}, so whether workers know the models of the job file ({names}) is not checked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +76,17 @@ def read_settings(environ: Mapping[str, str]) -> ProducerSettings:
     """Read all groups; raises `SettingsError` with the problems of all of them at once."""
     groups: list[Settings] = []
     problems: list[str] = []
-    for group in (KafkaSettings, TopicSettings, DatabaseSettings, LogSettings, TracingSettings):
+    for group in PRODUCER:
         try:
             groups.append(group.read(environ))
         except SettingsError as error:
             problems += error.problems
     if problems:
         raise SettingsError("settings", problems)
-    return ProducerSettings(*groups)  # type: ignore[arg-type]
+    settings = ProducerSettings(*groups)  # type: ignore[arg-type]
+    # Spark may share the workers' environment and not their files.
+    there = settings.models.models_file is not None and settings.models.models_file.exists()
+    return replace(settings, catalog=catalog.read(settings.models, yaml.safe_load)) if there else settings
 
 
 def read_job(

@@ -17,11 +17,11 @@ from producer.choosing import Chosen, Plan
 from producer.columns import column
 from producer.counts import publishable
 from producer.errors import CanaryError, UnreachableError
-from producer.estimate import Forecast, Tier, total
 from producer.explain import spark_errors
 from producer.run import Judged, Run
 from producer.voice import say
 from producer.watch import NOTHING, Bill, Watch
+from schemas.estimate import Forecast, Tier, total
 from schemas.statuses import PausedFor
 
 _LOOK_SECONDS = 0.5

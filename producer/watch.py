@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pydantic import SecretStr
 
 from producer.database import connected
+from schemas.bills import EARLIER, Earlier
 from schemas.statuses import Status
 
 # A worker says every two seconds that it lives.
@@ -37,22 +38,14 @@ SELECT calls.endpoint, c.detail, calls.refused FROM headrace.circuits AS c
 JOIN calls ON calls.endpoint = split_part(c.endpoint, ' ', 1) WHERE c.opened_at IS NOT NULL
 ORDER BY 1, 2
 """
-# Per row all its calls in one run together, each by the most that it may have cost; null where nobody knows. Without
-# a run it is the one that the row's result is of.
+# Per row all its calls in the run together, each by the most that it may have cost; null where nobody knows.
 _BILLS = """
 SELECT id,
     CASE WHEN bool_and(billed = 'no' OR coalesce(cost_usd, cost_bound_usd) IS NOT NULL)
         THEN sum(coalesce(cost_usd, cost_bound_usd, 0)) END,
     CASE WHEN bool_and(billed = 'no' OR coalesce(prompt_tokens + completion_tokens, tokens_bound) IS NOT NULL)
         THEN sum(coalesce(prompt_tokens + completion_tokens, tokens_bound, 0))::bigint END
-FROM headrace.attempts AS a WHERE job = %(job)s AND id = ANY (%(ids)s) AND run = coalesce(nullif(%(run)s, ''),
-    (SELECT known.run FROM headrace.results AS known WHERE known.job = a.job AND known.id = a.id))
-GROUP BY id
-"""
-# In the order of a hash of the request, so whatever is taken first is a fair sample.
-_SAMPLE = """
-SELECT id FROM headrace.results WHERE job = %(job)s AND status <> 'claimed' AND fingerprint IS NOT NULL
-ORDER BY fingerprint LIMIT %(most)s
+FROM headrace.attempts WHERE job = %(job)s AND id = ANY (%(ids)s) AND run = %(run)s GROUP BY id
 """
 
 
@@ -101,9 +94,9 @@ class Watch:
         """Add up the calls of each of these rows; rows that the run made no call for are missing."""
         return {id_: Bill(usd, tokens) for id_, usd, tokens in self._rows(_BILLS, ids=list(ids))}
 
-    def sample(self, most: int) -> list[str]:
-        """Name some rows of the job that have their end, a fair sample of them."""
-        return [row[0] for row in self._rows(_SAMPLE, most=most)]
+    def earlier(self, most: int) -> list[Earlier]:
+        """Look at some rows of the job that have their end, a fair sample of those that were asked."""
+        return [Earlier(*row) for row in self._rows(EARLIER, most=most)]
 
     def _rows(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
         with connected(self.url) as connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,8 @@ from pydantic import BaseModel, ValidationError
 from schemas.settings import SettingsError
 
 T = TypeVar("T", bound=BaseModel)
+# What YAML's errors quote of the text: a name that stands there by mistake may be a secret.
+_QUOTED = re.compile(r"'[^'<>]{2,}'")
 
 
 def read_document(path: Path, model: type[T], load: Callable[[str], Any]) -> T:
@@ -42,7 +45,7 @@ def _load(path: Path, load: Callable[[str], Any]) -> Any:
         # The loader is the caller's, so its error class is not known here; YAML's carry their place.
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        problem = getattr(error, "problem", None) or "is not YAML"
+        problem = _QUOTED.sub("'...'", getattr(error, "problem", None) or "is not YAML")
         raise SettingsError(str(path), [f"{place}{problem}"]) from None
 
 

@@ -190,6 +190,17 @@ class Job(Part):
         return any(route.escalate for route in self.routes)
 
     @property
+    def aliases(self) -> list[tuple[str, str]]:
+        """Every model that the file names, with its place."""
+        named = [(f"routes.{number}.model", route.model) for number, route in enumerate(self.routes)]
+        seconds = [
+            (f"routes.{number}.escalate.model", route.escalate.model)
+            for number, route in enumerate(self.routes)
+            if route.escalate
+        ]
+        return named + seconds
+
+    @property
     def prompts_topic(self) -> str:
         """The topic this job publishes to."""
         return self.topic or topics.prompts_topic(self.job)

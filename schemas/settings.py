@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from schemas import topics
 from schemas.database import address_fault
 
-_FILE = "_FILE"
+# What is appended to a secret's variable for the path of a file that holds it.
+FILE = "_FILE"
 
 
 class SettingsError(Exception):
@@ -174,6 +175,12 @@ def variables(*groups: type[Settings]) -> dict[str, tuple[type[Settings], str]]:
     return {_alias(group, name): (group, name) for group in groups for name in group.model_fields}
 
 
+def is_secret(group: type[Settings], name: str) -> bool:
+    """Tell whether a field holds a secret, and so may come from a file."""
+    annotation = group.model_fields[name].annotation
+    return SecretStr in (annotation, *getattr(annotation, "__args__", ()))
+
+
 def secret(name: str, environ: Mapping[str, str]) -> SecretStr:
     """Read one secret whose variable a file names, or the file that `name` with `_FILE` appended gives.
 
@@ -181,11 +188,11 @@ def secret(name: str, environ: Mapping[str, str]) -> SecretStr:
     """
     values = {name: environ[name]} if environ.get(name) else {}
     problems: list[str] = []
-    if path := environ.get(name + _FILE, ""):
+    if path := environ.get(name + FILE, ""):
         _read_secret(name, path, values, problems)
     _check_secret(name, values, problems)
     if not (problems or values.get(name)):
-        problems = [f"{name} (or {name}{_FILE}) is not set"]
+        problems = [f"{name} (or {name}{FILE}) is not set"]
     if problems:
         raise SettingsError("settings", problems)
     return SecretStr(values[name])
@@ -194,13 +201,13 @@ def secret(name: str, environ: Mapping[str, str]) -> SecretStr:
 def _values(group: type[Settings], environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     values: dict[str, str] = {}
     problems: list[str] = []
-    for name, info in group.model_fields.items():
+    for name in group.model_fields:
         alias = _alias(group, name)
         if text := environ.get(alias, ""):
             values[alias] = text
-        if SecretStr not in (info.annotation, *getattr(info.annotation, "__args__", ())):
+        if not is_secret(group, name):
             continue
-        if path := environ.get(alias + _FILE, ""):
+        if path := environ.get(alias + FILE, ""):
             _read_secret(alias, path, values, problems)
         _check_secret(alias, values, problems)
     return values, problems
@@ -208,12 +215,12 @@ def _values(group: type[Settings], environ: Mapping[str, str]) -> tuple[dict[str
 
 def _read_secret(alias: str, path: str, values: dict[str, str], problems: list[str]) -> None:
     if alias in values:
-        problems.append(f"{alias} and {alias}{_FILE} are both set: keep one")
+        problems.append(f"{alias} and {alias}{FILE} are both set: keep one")
         return
     try:
         values[alias] = Path(path).read_text(encoding="utf8")
     except (OSError, UnicodeDecodeError) as error:
-        problems.append(f"{alias}{_FILE} {path} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}")
+        problems.append(f"{alias}{FILE} {path} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}")
 
 
 def _check_secret(alias: str, values: dict[str, str], problems: list[str]) -> None:

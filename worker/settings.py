@@ -6,16 +6,15 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import yaml
-from pydantic import Field
 
 from schemas import models
-from schemas.endpoints import EndpointSettings, read_models
+from schemas.endpoints import default_alias, read_models
+from schemas.fleet import FleetSettings
 from schemas.settings import (
     DatabaseSettings,
-    GroupSettings,
     KafkaSettings,
     LogSettings,
     SettingsError,
@@ -26,18 +25,6 @@ from worker.keys import Key
 
 T = TypeVar("T")
 KeysOf: TypeAlias = Callable[[Mapping[str, models.Model]], Mapping[str | None, Key]]
-
-
-class FleetSettings(EndpointSettings, GroupSettings):
-    """How one worker works."""
-
-    max_in_flight: int = Field(256, alias="MAX_IN_FLIGHT", ge=1, le=10_000)
-    drain_seconds: float = Field(25, alias="DRAIN_SECONDS", ge=1)
-    outage_hours: float = Field(24, alias="OUTAGE_HOURS", gt=0)
-    direct_patience: float = Field(300, alias="DIRECT_PATIENCE_SECONDS", ge=1)
-    metrics_port: int = Field(9400, alias="METRICS_PORT", ge=0, le=65535)
-    metrics_host: str = Field("127.0.0.1", alias="METRICS_HOST")
-    transport: Literal["aiohttp", "httpx"] = Field("aiohttp", alias="LLM_TRANSPORT")
 
 
 class WorkerSettings:
@@ -70,8 +57,7 @@ class WorkerSettings:
 
     def default_of(self, found: Mapping[str, models.Model]) -> str:
         """The same among other models."""
-        named = self.fleet.model if self.fleet.model in found or self.fleet.models_file is None else None
-        return named or next(iter(found))
+        return default_alias(self.fleet, found)
 
     @property
     def worker(self) -> str:

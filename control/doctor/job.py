@@ -39,7 +39,7 @@ def _models(about: str, job: Job, told: Told) -> Iterator[Finding]:
     """Without a models file, any name is sent on to the one endpoint."""
     if told.models is None or told.endpoints is None or told.endpoints.models_file is None:
         return
-    for name in sorted({route.model for route in job.routes} - set(told.models)):
+    for name in sorted({alias for _, alias in job.aliases} - set(told.models)):
         said = f"routes name model {name}, of which {told.endpoints.models_file} knows nothing"
         yield missettled(about, said, "add the alias to the models file, or name another")
 

@@ -14,10 +14,11 @@ from deploy.local import jars
 from producer.arguments import parse
 from producer.refusals import problems
 from producer.settings import read_job, read_settings
+from schemas.fleet import FleetSettings
 from schemas.settings import DatabaseSettings, ExporterSettings, KafkaSettings, LogSettings, TopicSettings, variables
 from simulator.settings import read_settings as read_simulator
 from tests.architecture.compose_file import ROOT, compose, compose_text, environment, seconds, services
-from worker.settings import FleetSettings, WorkerSettings
+from worker.settings import WorkerSettings
 
 ALL = sorted(services())
 PYTHON = ("exporter", "migrate", "simulator", "worker")
@@ -288,7 +289,7 @@ def test_the_example_is_a_job_that_can_run() -> None:
     path = ROOT / "deploy" / "docker" / "example" / "reviews.yaml"
     job = read_job(path).job
     settings = read_settings(seen_by("producer"))
-    assert not problems(job, parse(["--job", str(path)]), settings.topics)
+    assert not problems(job, parse(["--job", str(path)]), settings)
     assert job.source.path is not None
     columns = (path.parent / job.source.path).read_text(encoding="utf8").splitlines()[0].split(",")
     assert {job.id, *job.clean.columns} <= set(columns)

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from schemas import topics
+from schemas.fleet import FleetSettings
 from schemas.job import Job
 from schemas.models import ModelsFile
 from schemas.settings import DatabaseSettings, GroupSettings, KafkaSettings, LogSettings, TopicSettings, variables
 from tests.architecture.compose_file import ROOT, services
-from worker.settings import FleetSettings
 
 FOLDER = ROOT / "deploy" / "k8s"
 VERSION = "1.37"

@@ -16,6 +16,7 @@ from producer.errors import UnreachableError, WrongJobError
 from producer.ledger import Ledger
 from producer.preflight import PATIENCE_SECONDS, check_revision, look_for_workers, wait_for_workers
 from producer.watch import Bill, Watch
+from schemas.bills import Earlier
 from schemas.database import REVISION
 from schemas.job import Job
 from schemas.settings import DatabaseSettings
@@ -107,16 +108,24 @@ def test_a_row_costs_what_all_its_calls_may_have_cost(database: Database) -> Non
 
 
 def test_earlier_results_are_a_sample_with_the_bills_of_their_own_runs(database: Database) -> None:
-    for id_, fingerprint in (("a", "3"), ("b", "1"), ("c", "2")):
+    for id_, fingerprint in (("a", "3"), ("b", "1"), ("c", "2"), ("d", "4")):
         database.result(id_, "succeeded", run="run-1", fingerprint=fingerprint)
     database.result("open", "claimed", fingerprint="0")
-    told = {"prompt_tokens": 10, "completion_tokens": 5}
+    told = {"prompt_tokens": 10, "completion_tokens": 5, "model": "small"}
     database.call("b", 1, run="run-0", cost_usd=Decimal(9), **told)
     database.call("b", 2, run="run-1", cost_usd=Decimal(2), **told)
+    database.call("a", 1, run="run-1", billed="no", outcome="rate_limited", model="large")
+    database.call("a", 2, run="run-1", billed="maybe", outcome="timeout", tokens_bound=40, model="large")
+    database.call("a", 3, run="run-1", **told | {"model": "large"})
+    database.call("d", 1, run="run-1", billed="maybe", outcome="lost", model="large")
     earlier = Watch(database.url, "reviews")
 
-    assert earlier.sample(2) == ["b", "c"]
-    assert earlier.bills(earlier.sample(2)) == {"b": Bill(Decimal(2), 15)}
+    assert earlier.earlier(2) == [Earlier("run-1", "small", Decimal(2), 15, 10, 5)]
+    assert earlier.earlier(9) == [
+        Earlier("run-1", "large", None, 55, 10, 5),
+        Earlier("run-1", "small", Decimal(2), 15, 10, 5),
+        Earlier("run-1", "large", None, None, 0, 0),
+    ]
 
 
 def test_an_open_circuit_counts_once_this_runs_own_calls_have_met_it(database: Database) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producer.canary import Limits, Seen, Word, affordable, judge
-from producer.estimate import Forecast, Range
+from schemas.estimate import Forecast, Range
 from schemas.job import Job
 from schemas.statuses import JobState, PausedFor
 

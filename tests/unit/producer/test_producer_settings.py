@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from producer.settings import read_job, read_settings
+from schemas.models import Price
 from schemas.settings import SettingsError
 
 JOB = """
@@ -69,3 +71,26 @@ def test_problems_of_all_groups_come_at_once() -> None:
 def test_no_secret_shows() -> None:
     settings = read_settings({"KAFKA_SASL_PASSWORD": "hunter2", "DATABASE_URL": "postgresql://a:hunter2@db/x"})
     assert "hunter2" not in repr(settings)
+
+
+def test_prices_are_read_without_any_key(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    endpoint = "endpoints: [{base_url: 'http://a/v1', api_key_env: NOT_SET_HERE}]"
+    price = "price: {input_per_million: 1, output_per_million: 2}"
+    file.write_text(f"models: {{a: {{{endpoint}, {price}}}, b: {{{endpoint}}}}}")
+    found = read_settings({"MODELS_FILE": str(file)}).catalog
+    assert found is not None
+    assert found.default == "a"
+    assert found.price(None) == found.price("a") == Price(input_per_million=Decimal(1), output_per_million=Decimal(2))
+    assert found.price("b") is found.price("c") is None
+    assert read_settings({}).catalog is None
+
+
+def test_a_default_that_the_file_does_not_know_and_a_broken_file_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text("models: {a: {endpoints: [{base_url: 'http://a/v1'}]}}")
+    with pytest.raises(SettingsError, match=r"LLM_MODEL b is no alias of .*; it knows a"):
+        read_settings({"MODELS_FILE": str(file), "LLM_MODEL": "b"})
+    file.write_text("models: {a: {endpoints: []}}")
+    with pytest.raises(SettingsError, match=r"models\.a\.endpoints"):
+        read_settings({"MODELS_FILE": str(file)})

@@ -9,8 +9,8 @@ import pytest
 
 from producer.arguments import Arguments
 from producer.refusals import problems
+from producer.settings import ProducerSettings, read_settings
 from schemas.job import Job
-from schemas.settings import TopicSettings
 
 BASE: dict[str, Any] = {
     "job": "reviews",
@@ -19,12 +19,12 @@ BASE: dict[str, Any] = {
     "prompt": {"template": "{text}"},
     "target": {"format": "delta", "path": "labelled"},
 }
-NAMES = TopicSettings.read({})
+SETTINGS = read_settings({})
 START = Arguments(Path("job.yaml"))
 
 
-def refused(start: Arguments = START, **changes: Any) -> list[str]:
-    return problems(Job.model_validate(BASE | changes), start, NAMES)
+def refused(start: Arguments = START, settings: ProducerSettings = SETTINGS, **changes: Any) -> list[str]:
+    return problems(Job.model_validate(BASE | changes), start, settings)
 
 
 def test_the_smallest_job_is_carried_out() -> None:
@@ -86,3 +86,37 @@ def test_all_problems_are_told_at_once() -> None:
     assert refused(priority=3) == []
     clean = {"strip_html": True}
     assert len(refused(lane="batch", clean=clean, topic="elsewhere")) == 3
+
+
+MODELS = """
+models:
+  small: {endpoints: [{base_url: "http://a/v1", api_key_env: NOT_SET_HERE}]}
+  large: {endpoints: [{base_url: "http://b/v1"}]}
+"""
+ROUTES = [
+    {"when": "prompt_chars < 500", "model": "small", "escalate": {"model": "huge"}},
+    {"when": "prompt_chars < 900", "model": "smal"},
+    {"model": "large"},
+]
+
+
+def test_an_alias_that_the_models_file_does_not_know_is_named_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text(MODELS)
+    assert refused(settings=read_settings({"MODELS_FILE": str(file)}), routes=ROUTES) == [
+        f"routes.1.model: {file} knows no model smal; it knows large, small",
+        f"routes.0.escalate.model: {file} knows no model huge; it knows large, small",
+    ]
+
+
+def test_without_the_file_it_is_said_that_nobody_has_looked(tmp_path: Path) -> None:
+    job = Job.model_validate(BASE | {"routes": ROUTES})
+    away = tmp_path / "not-here.yaml"
+    for value, why in (("", "MODELS_FILE is not set"), (str(away), f"{away} is not on this machine")):
+        settings = read_settings({"MODELS_FILE": value})
+        assert refused(settings=settings, routes=ROUTES) == []
+        note = settings.unchecked(job)
+        assert note is not None
+        assert why in note
+        assert "(huge, large, smal, small)" in note
+        assert settings.unchecked(Job.model_validate(BASE)) is None

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from schemas.fleet import FleetSettings
 from schemas.settings import DatabaseSettings, KafkaSettings, LogSettings, SettingsError, TopicSettings, variables
-from worker.settings import FleetSettings, WorkerSettings
+from worker.settings import WorkerSettings
 
 ENDPOINT = {"LLM_BASE_URL": "http://llm:8000/v1"}
 MODELS = """

@@ -1,18 +1,27 @@
-"""What the rows that are left will take, from those that were tried: totals with a 95 % interval. Pure arithmetic.
+"""What rows will take, from those that were tried or from the size of their prompts. Pure arithmetic.
 
-Rows are tried by tier, a random few of each, so a total is the sum over the tiers of rows left times mean. How far it
-may be off follows from how much the tried rows of a tier differ, by Student's t with the degrees of freedom that
-Welch and Satterthwaite give such a sum.
+Rows are tried by tier, a random few of each, so a total is the sum over the tiers of rows left times mean, with a
+95 % interval: how far it may be off follows from how much the tried rows of a tier differ, by Student's t with the
+degrees of freedom that Welch and Satterthwaite give such a sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist, fmean, variance
+from typing import Any
+
+from schemas.bills import Earlier
+from schemas.models import Price
+from schemas.tokens import BYTES_A_TOKEN
 
 CONFIDENCE = 0.95
+# How few and how many bytes of UTF-8 a token has, by most tokenizers and scripts.
+FEWEST_BYTES, MOST_BYTES = 2.5, 5.0
+# Tokens of an answer whose length nothing bounds.
+_USUAL_ANSWER = 256.0
 # Of fewer than two rows nobody can say how much they differ.
 _FEWEST = 2
 # Student's t at the same confidence where the expansion below is not good enough.
@@ -36,10 +45,14 @@ class Range:
         numbers = {"low": self.low, "point": self.point, "high": self.high}
         return {name: None if number is None else round(number, places or None) for name, number in numbers.items()}
 
-    def text(self, places: int) -> str:
-        """Write it for people."""
+    def text(self, places: int, confidence: float | None = CONFIDENCE) -> str:
+        """Write it for people; without a confidence its ends are bounds."""
         high = "unknown" if self.high is None else f"{self.high:,.{places}f}"
-        return f"{self.point:,.{places}f} ({CONFIDENCE:.0%}: {self.low:,.{places}f} to {high})"
+        sure = "bounds" if confidence is None else f"{confidence:.0%}"
+        return f"{self.point:,.{places}f} ({sure}: {self.low:,.{places}f} to {high})"
+
+
+NOTHING = Range(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +65,25 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What the rows that are left will take; None is unknown. `basis` says what that rests on."""
+    """What the rows that are left will take; None is unknown. `basis` says what that rests on.
+
+    `confidence` is that of the intervals; None: their ends are bounds, and how likely they are nobody knows.
+    """
 
     rows: int
     basis: str
     usd: Range | None = None
     tokens: Range | None = None
     seconds: float | None = None
+    confidence: float | None = CONFIDENCE
 
     def text(self) -> str:
         """Write it for people."""
         if not self.rows:
             return "Nothing is left to publish"
         told = [f"{self.rows:,} rows are left, by {self.basis}"]
-        told += [f"cost in USD {self.usd.text(4)}"] if self.usd else ["cost unknown: no price"]
-        told += [f"tokens {self.tokens.text(0)}"] if self.tokens else []
+        told += [f"cost in USD {self.usd.text(4, self.confidence)}"] if self.usd else ["cost unknown: no price"]
+        told += [f"tokens {self.tokens.text(0, self.confidence)}"] if self.tokens else []
         told += [f"about {self.seconds:,.0f} s at the canary's pace"] if self.seconds else []
         return "; ".join(told)
 
@@ -78,7 +95,17 @@ class Forecast:
             "tokens": self.tokens and self.tokens.told(0),
             "seconds": None if self.seconds is None else round(self.seconds),
             "basis": self.basis,
+            "confidence": self.confidence,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """Prompts of one model: how many, their bytes of UTF-8 together, and the model's price, None if unknown."""
+
+    rows: int
+    size: int
+    price: Price | None = None
 
 
 def total(tiers: Iterable[Tier]) -> Range | None:
@@ -101,15 +128,48 @@ def total(tiers: Iterable[Tier]) -> Range | None:
     return Range(max(0.0, point - off), point, point + off)
 
 
-def from_size(rows: int, prompt_bytes: int, max_tokens: int | None) -> Forecast:
-    """Guess tokens from the size of the prompts, where nothing was tried: an interval by experience alone.
+def from_earlier(rows: int, earlier: Sequence[Earlier], price: Callable[[str | None], Price | None]) -> Forecast:
+    """Estimate so many rows from a fair sample of earlier ones, at the present price of each one's model.
 
-    A token is 2.5 to 5 bytes, by most tokenizers and scripts; an answer has up to `max_tokens`, the point half of it.
+    Where a model has no price, what its calls cost at their time counts.
     """
-    point = prompt_bytes / 4 + rows * (256 if max_tokens is None else max_tokens / 2)
-    high = None if max_tokens is None else prompt_bytes / 2.5 + rows * max_tokens
+    return Forecast(
+        rows=rows,
+        basis=f"{len(earlier)} earlier results of this job",
+        usd=total([Tier(rows, [row.cost(price(row.model)) for row in earlier])]),
+        tokens=total([Tier(rows, [row.tokens for row in earlier])]),
+    )
+
+
+def max_tokens(params: Mapping[str, Any]) -> int | None:
+    """Read from a request's parameters how long an answer may be; None if they do not say."""
+    most = params.get("max_completion_tokens", params.get("max_tokens"))
+    return most if isinstance(most, int) and not isinstance(most, bool) else None
+
+
+def from_size(prompts: Sequence[Prompts], longest: int | None) -> Forecast:
+    """Guess from the size of the prompts, where nothing was tried: bounds by experience alone.
+
+    A token is 2.5 to 5 bytes, by most tokenizers and scripts; an answer has up to `longest` tokens, the point half of
+    it. The cost is unknown while any of these models has no price.
+    """
+    usual = _USUAL_ANSWER if longest is None else longest / 2
+    tokens, usd = NOTHING, NOTHING
+    for part in prompts:
+        low, point = (part.size / MOST_BYTES, 0.0), (part.size / BYTES_A_TOKEN, part.rows * usual)
+        high = None if longest is None else (part.size / FEWEST_BYTES, float(part.rows * longest))
+        tokens += Range(sum(low), sum(point), None if high is None else sum(high))
+        if part.price:
+            usd += Range(_usd(part.price, low), _usd(part.price, point), high and _usd(part.price, high))
+    priced = all(part.price for part in prompts if part.rows)
     basis = "the size of the prompts alone, which is a guess: no row was asked before"
-    return Forecast(rows, basis, tokens=Range(prompt_bytes / 5, point, high))
+    rows = sum(part.rows for part in prompts)
+    return Forecast(rows, basis, usd=usd if priced else None, tokens=tokens, confidence=None)
+
+
+def _usd(price: Price, tokens: tuple[float, float]) -> float:
+    each = float(price.input_per_million), float(price.output_per_million)
+    return (each[0] * tokens[0] + each[1] * tokens[1]) / 1_000_000
 
 
 def _variance(left: int, tried: Sequence[float]) -> float:
@@ -130,32 +190,3 @@ def student_t(degrees: float) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return z + sum(term / degrees**power for power, term in enumerate(terms, start=1))
-
-
-def spread(sizes: Sequence[int], most: int) -> list[int]:
-    """Share out the rows to try: half of them evenly over the tiers, half by size, and no tier more than it has.
-
-    The sum is `most`, or all rows if there are fewer; each tier that has rows gets one if there are enough.
-    """
-    most, given = min(most, sum(sizes)), [0] * len(sizes)
-    filled = [number for number, size in enumerate(sizes) if size]
-    while left := most - sum(given):
-        open_ = [number for number in filled if given[number] < sizes[number]]
-        weight = sum(sizes[number] for number in open_)
-        for number in open_:
-            share = left / 2 / len(open_) + left / 2 * sizes[number] / weight
-            given[number] += min(int(share), sizes[number] - given[number])
-        if most - sum(given) == left:
-            # Less than one each: the smallest tiers first, which have the fewest.
-            for number in sorted(open_, key=lambda number: (given[number], sizes[number]))[:left]:
-                given[number] += 1
-    return _none_left_out(given, filled, most)
-
-
-def _none_left_out(given: list[int], filled: list[int], most: int) -> list[int]:
-    """Let the richest tier give one to each that has got none, if there are enough."""
-    for number in filled if most >= len(filled) else []:
-        if not given[number]:
-            given[max(filled, key=given.__getitem__)] -= 1
-            given[number] = 1
-    return given

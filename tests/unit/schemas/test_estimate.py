@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.estimate import Range, Tier, from_size, spread, student_t, total
+from producer.shares import spread
+from schemas.bills import Earlier
+from schemas.estimate import Prompts, Range, Tier, from_earlier, from_size, max_tokens, student_t, total
+from schemas.models import Price
 
 AMOUNTS = st.floats(0, 1000)
 
@@ -62,9 +67,9 @@ def test_what_nobody_knows_is_not_made_up() -> None:
 
 
 def test_without_any_tried_row_tokens_are_guessed_and_no_cost() -> None:
-    found = from_size(100, 40_000, 50)
+    found = from_size([Prompts(100, 40_000)], 50)
     assert (found.tokens, found.usd) == (Range(8_000, 12_500, 21_000), None)
-    unbounded = from_size(100, 40_000, None).tokens
+    unbounded = from_size([Prompts(100, 40_000)], None).tokens
     assert unbounded == Range(8_000, 35_600, None)
 
 
@@ -114,27 +119,52 @@ def test_the_interval_holds_the_truth_19_times_in_20(draws: tuple[Callable[[rand
     assert 0.93 <= held / tables <= 0.97
 
 
-@given(st.lists(st.integers(0, 5_000), max_size=8), st.integers(1, 1_000))
-def test_rows_to_try_are_shared_out_to_the_last_and_no_tier_is_left_out(sizes: list[int], most: int) -> None:
-    given_out = spread(sizes, most)
-    filled = [number for number, size in enumerate(sizes) if size]
-    assert sum(given_out) == min(most, sum(sizes))
-    assert all(0 <= got <= size for got, size in zip(given_out, sizes, strict=True))
-    if most >= len(filled):
-        assert all(given_out[number] for number in filled)
+def test_the_cost_of_prompts_of_two_models_by_hand() -> None:
+    """60 prompts of 12,000 bytes for 1 and 4 USD a million tokens, 40 of 20,000 for 10 and 40; answers up to 100."""
+    small = Price(input_per_million=Decimal(1), output_per_million=Decimal(4))
+    large = Price(input_per_million=Decimal(10), output_per_million=Decimal(40))
+    found = from_size([Prompts(60, 12_000, small), Prompts(40, 20_000, large)], 100)
+    assert found.rows == 100
+    assert found.tokens == Range(6_400, 13_000, 22_800)
+    assert found.usd is not None
+    # Millionths: 2,400 + 40,000; 3,000 + 12,000 + 50,000 + 80,000; 4,800 + 24,000 + 80,000 + 160,000.
+    assert (found.usd.low, found.usd.point, found.usd.high) == pytest.approx((0.0424, 0.145, 0.2688))
+    assert found.confidence is None
+    assert "bounds: 0.0424 to 0.2688" in found.text()
+
+
+def test_one_model_without_a_price_leaves_the_cost_open() -> None:
+    price = Price(input_per_million=Decimal(1), output_per_million=Decimal(4))
+    assert from_size([Prompts(60, 12_000, price), Prompts(1, 10)], 100).usd is None
+    free = from_size([Prompts(60, 12_000, price), Prompts(0, 0)], None).usd
+    assert free is not None
+    assert free.high is None
+
+
+def test_earlier_rows_cost_what_they_would_at_the_present_price() -> None:
+    price = Price(input_per_million=Decimal(1), output_per_million=Decimal(3))
+    told = Earlier("r", "small", Decimal(9), 30, 20, 10)
+    assert told.cost(price) == pytest.approx(0.00005)
+    assert told.cost(None) == 9
+    assert Earlier("r", "small", Decimal(9), None).cost(price) == 9
+    assert Earlier("r", "small", None, None).cost(price) is None
+    # 40 tokens that no call told: the most that they may cost.
+    assert Earlier("r", "small", None, 70, 20, 10).cost(price) == pytest.approx(0.00017)
+    both = [told, told._replace(model="other", usd=Decimal("0.00005"))]
+    found = from_earlier(1_000, both, lambda alias: price if alias == "small" else None)
+    assert found.usd is not None
+    assert (found.usd.low, found.usd.point, found.usd.high) == pytest.approx((0.05, 0.05, 0.05))
+    assert found.tokens == Range(30_000, 30_000, 30_000)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "most", "shares"),
+    ("params", "most"),
     [
-        ([1000], 200, [200]),
-        ([150], 200, [150]),
-        ([1000, 1000], 200, [100, 100]),
-        ([99_000, 1_000], 200, [149, 51]),
-        ([10_000, 3], 200, [197, 3]),
-        ([5, 0, 5], 1, [1, 0, 0]),
-        ([1, 1, 4], 3, [1, 1, 1]),
+        ({"max_tokens": 5}, 5),
+        ({"max_tokens": 5, "max_completion_tokens": 7}, 7),
+        ({}, None),
+        ({"max_tokens": True}, None),
     ],
 )
-def test_a_small_tier_is_tried_well_too(sizes: list[int], most: int, shares: list[int]) -> None:
-    assert spread(sizes, most) == shares
+def test_the_longest_answer_is_what_the_parameters_allow(params: dict[str, Any], most: int | None) -> None:
+    assert max_tokens(params) == most

@@ -13,10 +13,15 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
+from control.config.cli import app as config
+from control.config.document import ConfigDocument
 from control.dead_letters.cli import app as dead_letters
 from control.doctor import cli as doctors
 from control.ends import stop
+from control.estimate import cli as estimates
+from control.estimate.document import EstimateDocument
 from control.exporter import cli as exporting
+from control.help import settings as named
 from control.jobs import cli as jobs
 from control.migrate import migrate as run_migrations
 from control.migrate import problem
@@ -41,31 +46,37 @@ app = typer.Typer(
 )
 
 app.add_typer(dead_letters, name="dead-letters")
+app.add_typer(config, name="config")
 for order in (jobs.pause, jobs.resume, jobs.cancel):
     app.command(epilog=jobs.SETTINGS)(order)
 app.command(epilog=reports.SETTINGS)(reports.report)
 app.command(epilog=doctors.SETTINGS)(doctors.doctor)
+app.command("estimate", epilog=estimates.SETTINGS)(estimates.estimate_)
 app.command(epilog=status.SETTINGS)(status.status)
 app.command(epilog=exporting.SETTINGS)(exporting.exporter)
 app.command(epilog=reconciliations.SETTINGS)(reconciliations.reconcile)
 
 
 class Document(StrEnum):
-    """The documents that people write, and the one that `status` prints."""
+    """The documents that people write, and those that commands print."""
 
     JOB = "job"
     MODELS = "models"
     STATUS = "status"
+    CONFIG = "config"
+    ESTIMATE = "estimate"
 
 
 _MODELS: Mapping[Document, tuple[type[BaseModel], JsonSchemaMode]] = {
     Document.JOB: (Job, "validation"),
     Document.MODELS: (ModelsFile, "validation"),
     Document.STATUS: (StatusDocument, "serialization"),
+    Document.CONFIG: (ConfigDocument, "serialization"),
+    Document.ESTIMATE: (EstimateDocument, "serialization"),
 }
 
 
-@app.command()
+@app.command(epilog=named("DATABASE_URL"))
 def migrate(
     roles: Annotated[
         bool, typer.Option("--roles", help="Give each program's role its rights, and no others.")
@@ -89,7 +100,7 @@ def migrate(
     typer.echo(f"schema headrace is at revision {revision}")
 
 
-@app.command()
+@app.command(epilog=named("KAFKA_BOOTSTRAP_SERVERS", "DEAD_LETTER_TOPIC", "PROMPTS_TOPIC", "PROMPTS_PARTITIONS"))
 def topics(
     jobs: Annotated[list[str] | None, typer.Argument(help="Jobs to make a prompts topic for.")] = None,
 ) -> None:
@@ -110,9 +121,9 @@ def topics(
         typer.echo(f"{name}: {'made' if new else 'exists'}")
 
 
-@app.command()
+@app.command(epilog="Settings: none.")
 def schema(document: Document) -> None:
-    """Print the JSON Schema of a job file, of a models file, or of what `headrace status --json` prints.
+    """Print the JSON Schema of a job file, of a models file, or of what a command prints with --json.
 
     Example: headrace schema job > job.schema.json
     """

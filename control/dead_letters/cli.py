@@ -26,16 +26,14 @@ from control.dead_letters.replay import Replay
 from control.dead_letters.sending import Sender
 from control.dead_letters.settings import LetterSettings, show_problems
 from control.ends import Ends, ending, stop
+from control.help import settings as named
 from schemas.statuses import ExitCode
 
 app = typer.Typer(
     help="Messages that nobody could read and prompts that failed: see them, and publish them again.",
     no_args_is_help=True,
 )
-SETTINGS = (
-    "Settings: KAFKA_BOOTSTRAP_SERVERS (localhost:9092), DATABASE_URL, DEAD_LETTER_TOPIC (headrace.dead-letters),"
-    " PROMPTS_TOPIC (all of headrace.prompts), CONSUMER_GROUP (headrace-worker)."
-)
+SETTINGS = named("KAFKA_BOOTSTRAP_SERVERS", "DATABASE_URL", "DEAD_LETTER_TOPIC", "PROMPTS_TOPIC", "CONSUMER_GROUP")
 _ENDS: Ends = {NoSuchLetterError: (ExitCode.FAILED, "{}")}
 
 

@@ -13,11 +13,12 @@ from control.dead_letters import terminal
 from control.doctor import showing
 from control.doctor.examining import examine
 from control.doctor.finding import exit_code
+from control.help import settings as named
 
 SETTINGS = (
-    "Settings: those of a worker (see .env.example), above all KAFKA_BOOTSTRAP_SERVERS, DATABASE_URL, LLM_BASE_URL or"
-    " MODELS_FILE. Exit codes: 0 nothing is wrong, 1 something is, 2 wrong settings or job file, 4 a service cannot"
-    " be reached; of several 2 before 4 before 1."
+    f"{named('KAFKA_BOOTSTRAP_SERVERS', 'DATABASE_URL', 'LLM_BASE_URL', 'MODELS_FILE')} And all others of a worker,"
+    " see .env.example. Exit codes: 0 nothing is wrong, 1 something is, 2 wrong settings or job file, 4 a service"
+    " cannot be reached; of several 2 before 4 before 1."
 )
 _Ask = Annotated[bool, typer.Option("--ask", help="Ask each endpoint one row of at most 5 tokens; it may cost.")]
 _Job = Annotated[Path | None, typer.Option("--job", metavar="FILE", help="Check this job file too.")]

@@ -16,11 +16,12 @@ from control.exporter.reading import Reader
 from control.exporter.series import series
 from control.exporter.serving import Server
 from control.exporter.sharing import Shared
+from control.help import settings as named
 from schemas.settings import DatabaseSettings, ExporterSettings, SettingsError
 from schemas.statuses import ExitCode
 
 SETTINGS = (
-    "Settings: DATABASE_URL, EXPORTER_HOST (127.0.0.1), EXPORTER_PORT (9401; 0 takes a free one)."
+    f"{named('DATABASE_URL', 'EXPORTER_HOST', 'EXPORTER_PORT')} Port 0 takes a free one."
     " Exit codes: 0 told to stop, 1 cannot listen there, 2 wrong settings."
     " A database that is away ends nothing: headrace_exporter_up is 0 then."
 )

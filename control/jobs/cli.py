@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from control.ends import ending, stop
+from control.help import settings as named
 from control.jobs import reporting
 from control.jobs.database import Jobs
 from control.jobs.decisions import Budget, Change, Order, Run, changes, concerned, raised, similar
@@ -19,7 +20,10 @@ from schemas.settings import DatabaseSettings, KafkaSettings
 from schemas.statuses import ExitCode, JobState
 from schemas.topics import PROMPTS_PREFIX, is_legal, prompts_topic
 
-SETTINGS = "Settings: DATABASE_URL; KAFKA_BOOTSTRAP_SERVERS, asked only for a job that the database does not know."
+SETTINGS = (
+    f"{named('DATABASE_URL', 'KAFKA_BOOTSTRAP_SERVERS')} Kafka is asked only for a job that the database does not"
+    " know."
+)
 _Job = Annotated[str, typer.Argument(help="The job's name, as in its job file.", show_default=False)]
 _Only = Annotated[
     str | None, typer.Option("--run", help="This run alone; all open ones, and messages of none, if absent.")

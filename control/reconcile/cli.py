@@ -15,6 +15,7 @@ from control.dead_letters.reading import Reader
 from control.dead_letters.sending import Sender
 from control.dead_letters.terminal import visible
 from control.ends import ending, stop
+from control.help import settings as named
 from control.reconcile.database import Results
 from control.reconcile.log import Log
 from control.reconcile.reconciling import Account, Reconciliation
@@ -22,7 +23,7 @@ from schemas.settings import DatabaseSettings, GroupSettings, KafkaSettings, Top
 from schemas.statuses import ExitCode
 from schemas.topics import prompts_topic, subscribes_to
 
-SETTINGS = "Settings: KAFKA_BOOTSTRAP_SERVERS, DATABASE_URL, DEAD_LETTER_TOPIC, PROMPTS_TOPIC, CONSUMER_GROUP."
+SETTINGS = named("KAFKA_BOOTSTRAP_SERVERS", "DATABASE_URL", "DEAD_LETTER_TOPIC", "PROMPTS_TOPIC", "CONSUMER_GROUP")
 _SHOWN, _LISTED, _LONGEST = 20, 1_000, 128
 _Job = Annotated[str | None, typer.Argument(help="The job; all that workers read if absent.", show_default=False)]
 _Topic = Annotated[str | None, typer.Option("--topic", help="The job's topic, if its job file names another.")]

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from control.database import connect
 from control.ends import Ends, ending
+from control.help import settings as named
 from control.report import measured, writing
 from control.report.database import Comparison
 from control.report.difference import Difference
@@ -24,7 +25,7 @@ from control.report.showing import show
 from schemas.settings import DatabaseSettings, SettingsError
 from schemas.statuses import ExitCode
 
-SETTINGS = "Settings: DATABASE_URL."
+SETTINGS = named("DATABASE_URL")
 _ENDS: Ends = {
     RequestsUnreadableError: (ExitCode.FAILED, "table of requests: {}"),
     writing.PageUnwritableError: (ExitCode.FAILED, "report: {}. Name another place with --out."),

@@ -15,6 +15,7 @@ from rich.live import Live
 from control.database import Connection, connect
 from control.dead_letters import terminal
 from control.ends import ending, stop
+from control.help import settings as named
 from control.status import showing
 from control.status.document import Lag, StatusDocument
 from control.status.lag import Lags
@@ -25,7 +26,7 @@ from schemas.settings import DatabaseSettings, GroupSettings, KafkaSettings
 from schemas.statuses import ExitCode
 
 SETTINGS = (
-    "Settings: DATABASE_URL, KAFKA_BOOTSTRAP_SERVERS (localhost:9092), CONSUMER_GROUP (headrace-worker); NO_COLOR."
+    f"{named('DATABASE_URL', 'KAFKA_BOOTSTRAP_SERVERS', 'CONSUMER_GROUP')} NO_COLOR is obeyed."
     " Exit codes: 0 done, 1 refused, 2 wrong settings or no such job, 4 a service cannot be reached (without Kafka,"
     " what the database knows is shown)."
 )

@@ -1,0 +1,1 @@
+"""`headrace config`: which settings hold, and where each comes from."""

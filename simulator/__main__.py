@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 
@@ -11,6 +12,14 @@ from simulator.settings import SettingsError, read_settings
 
 def main() -> int:
     """Runs the simulator; gives the exit code: 0 stopped, 1 could not listen, 2 settings or script wrong."""
+    about = "Answer as an OpenAI-compatible API would."
+    parser = argparse.ArgumentParser(prog="python -m simulator", description=about)
+    parser.epilog = (
+        "Example: SIMULATOR_PORT=8090 python -m simulator. All settings come from the environment: SIMULATOR_HOST "
+        "(127.0.0.1), SIMULATOR_PORT (8090), SIMULATOR_SCRIPT, SIMULATOR_SEED (0), SIMULATOR_LATENCY_MS (0), "
+        "SIMULATOR_LEDGER. Exit codes: 0 stopped, 1 could not listen, 2 settings or script wrong."
+    )
+    parser.parse_args()
     try:
         settings = read_settings(os.environ)
     except SettingsError as error:

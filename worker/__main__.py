@@ -22,7 +22,9 @@ def main() -> int:
     """Run one worker; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m worker", description="Answer prompts from Kafka into Postgres.")
     parser.epilog = (
-        "All settings come from the environment; see .env.example. Exit codes: 0 done, 1 failed, 2 settings."
+        "Example: LLM_BASE_URL=http://vllm:8000/v1 python -m worker. All settings come from the environment "
+        "(KAFKA_BOOTSTRAP_SERVERS, DATABASE_URL, ...): `headrace config show --program worker` tells them. Exit "
+        "codes: 0 done, 1 failed, 2 settings."
     )
     parser.parse_args()
     share_one_arena()

@@ -171,7 +171,12 @@ def test_a_run_is_published_as_the_producer(roles: Roles, fleet: Fleet) -> None:
     assert (ledger.given("run-1"), ledger.in_doubt("run-1", datetime.now(UTC))) == (40, 0)
     ledger.stop("run-2")
     ledger.end("run-2")
-    assert (watch.revision(), watch.workers(), len(watch.sample(9)), len(watch.bills(["r-1"]))) == (REVISION, 1, 9, 1)
+    assert (watch.revision(), watch.workers(), len(watch.earlier(9)), len(watch.bills(["r-1"]))) == (
+        REVISION,
+        1,
+        9,
+        1,
+    )
     assert watch.ends(["r-1"], ["other"]) == (0, {})
     assert watch.refusing(["r-1"]) == []
 
@@ -192,7 +197,14 @@ def test_a_target_is_joined_as_the_backfill(roles: Roles, fleet: Fleet) -> None:
 @pytest.mark.parametrize("role", ["reader", "operator"])
 def test_whoever_looks_on_may_read_all(roles: Roles, fleet: Fleet, role: str, tmp_path: Path) -> None:
     assert Reader(roles.settings(role)).read().jobs
-    for words in (("status", fleet.job), ("report", fleet.job, "--out", str(tmp_path / "report.html"))):
+    file = tmp_path / "job.yaml"
+    source, target = "source: {format: csv, path: x}", "target: {format: parquet, path: y}"
+    file.write_text(f'job: {fleet.job}\nid: id\nprompt: {{template: "{{t}}"}}\n{source}\n{target}\n')
+    for words in (
+        ("status", fleet.job),
+        ("report", fleet.job, "--out", str(tmp_path / "report.html")),
+        ("estimate", "--job", str(file), "--rows", "9"),
+    ):
         assert headrace(roles, fleet, role, *words)[0] == 0
 
 

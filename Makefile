@@ -10,9 +10,13 @@ SYNC := UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy $(UV) sync --locked --quiet 
 ROWS ?=
 MODEL ?= sim
 PYTEST_ARGS ?=
-# Two processes: all tests that use services in one, the others wherever there is time. Both must find the same tests,
-# some of which are named by sets.
+# Two processes: all tests of Spark in one, the others wherever there is time. Both must find the same tests, some of
+# which are named by sets.
 PARALLEL ?= -n 2
+
+# Compiled modules are kept, beside nobody's files: hundreds of processes would each compile all that they import.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.headrace/pycache
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-all test-iceberg chaos bench check up-local down-local spark-zip
 

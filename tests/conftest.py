@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import services
 from tests.services import KafkaService, PostgresService
-from tests.splitting import pytest_xdist_make_scheduler
+from tests.splitting import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from tests.telling import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown, tell
 
 # How fast examples are drawn and run says something of the machine's load, nothing of the code.
@@ -17,6 +17,7 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 # Hooks that pytest finds here.
 __all__ = [
+    "pytest_collection_modifyitems",
     "pytest_sessionfinish",
     "pytest_terminal_summary",
     "pytest_testnodedown",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyspark
@@ -25,6 +25,8 @@ CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+# For many short jobs: code that is compiled at once and simply, and no compiler or collector that works beside them.
+SHORT = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 # Iceberg has no jar for the newest Spark: its tests run in an environment of their own (`make test-iceberg`).
 WITH_ICEBERG = minor(pyspark.__version__) in ICEBERG.sparks
 NEEDS = (DELTA, ICEBERG) if WITH_ICEBERG else (DELTA,)
@@ -39,14 +41,15 @@ JARS_CONF = (
 )
 
 
-def open_session(packages: Sequence[str], folder: Path) -> SparkSession:
+def open_session(packages: Sequence[str], folder: Path, more: Mapping[str, str] | None = None) -> SparkSession:
     """Open a local session with two cores; `packages` are Maven coordinates, and without them if none can be had.
 
-    Tables and scratch files go to `folder`. A process has one session: packages count for the first call only.
+    Tables and scratch files go to `folder`; `more` are further properties. A process has one session: packages count
+    for the first call only.
     """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     conf = CONF | {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "scratch")}
-    conf |= JARS_CONF if packages else {}
+    conf |= dict(more or {}) | (JARS_CONF if packages else {})
     if packages and WITH_ICEBERG:
         conf |= {
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
@@ -63,7 +66,7 @@ def open_session(packages: Sequence[str], folder: Path) -> SparkSession:
     except PySparkRuntimeError:
         if not packages:
             raise
-        return open_session((), folder)
+        return open_session((), folder, more)
     spark.sparkContext.setLogLevel(os.environ.get("SPARK_TEST_LOG_LEVEL", "FATAL"))
     return spark
 
@@ -77,7 +80,7 @@ def spark_packages() -> tuple[str, ...]:
 @pytest.fixture(scope="session")
 def spark(spark_packages: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session; tests share it, so each names its own views and folders."""
-    session = open_session(spark_packages, tmp_path_factory.mktemp("spark"))
+    session = open_session(spark_packages, tmp_path_factory.mktemp("spark"), SHORT)
     yield session
     session.stop()
 

@@ -7,18 +7,31 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# What needs no service and may run anywhere; the rest shares one Kafka, one Postgres and one Spark.
+# What needs the Spark session: a second one would cost its memory, its start and a JVM that is cold again.
+_SPARK = ("tests/spark/", *(f"tests/integration/test_{name}" for name in ("backfill", "direct", "producer")))
+# What needs no service and is short: it fills up the time of whoever has any.
 _ALONE = ("tests/unit/", "tests/architecture/")
 
 
 class ByNeed(LoadScopeScheduling):  # type: ignore[misc]
-    """All tests that use services in one process, the others file by file."""
+    """All tests of the Spark session in one process, the others file by file.
+
+    Each process starts a Kafka and a Postgres of its own.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.split("::", 1)[0] if nodeid.startswith(_ALONE) else "services"
+        return "spark" if nodeid.startswith(_SPARK) else nodeid.split("::", 1)[0]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByNeed:
-    """Give the tests out like that."""
+    """Give the tests out like that, in the order in which they were found."""
+    config.option.loadscopereorder = False
     return ByNeed(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let one of several processes find first what takes longest."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: (item.nodeid.startswith(_ALONE), not item.nodeid.startswith(_SPARK)))

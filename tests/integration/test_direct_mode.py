@@ -127,19 +127,19 @@ def test_an_endpoint_that_is_away_ends_the_run_within_its_canary(place: Place) -
 
 
 def test_every_row_is_answered_once_and_a_second_run_asks_nobody(place: Place) -> None:
-    place.write(2000, files=4)
+    place.write(400, files=4)
     run = place.answer()
 
-    assert (run.counts.read, run.counts.published, run.counts.skipped) == (2000, 2000, 0)
-    assert (run.told["answered"], run.told["failed"], run.told["open"], run.told["in_doubt"]) == (2000, 0, 0, 0)
+    assert (run.counts.read, run.counts.published, run.counts.skipped) == (400, 400, 0)
+    assert (run.told["answered"], run.told["failed"], run.told["open"], run.told["in_doubt"]) == (400, 0, 0, 0)
     assert run.told["completion_tokens"] > 0
     found = dict(place.sql("SELECT id, result FROM headrace.results WHERE job = %s AND run = %s", place.job, run.id))
-    asked = {f"r-{number}": [{"role": "user", "content": f"What of {number}?"}] for number in range(2000)}
+    asked = {f"r-{number}": [{"role": "user", "content": f"What of {number}?"}] for number in range(400)}
     assert found == {id_: answer(messages, "simulated") for id_, messages in asked.items()}
-    assert place.endpoint.stats()["calls"] == 2000
+    assert place.endpoint.stats()["calls"] == 400
     recorded = place.sql("SELECT state, topic, published FROM headrace.jobs WHERE job = %s", place.job)
-    assert recorded == [("done", None, 2000)]
+    assert recorded == [("done", None, 400)]
 
     again = place.answer()
-    assert (again.counts.published, again.counts.skipped, again.told["answered"]) == (0, 2000, 0)
-    assert place.endpoint.stats()["calls"] == 2000
+    assert (again.counts.published, again.counts.skipped, again.told["answered"]) == (0, 400, 0)
+    assert place.endpoint.stats()["calls"] == 400

@@ -8,7 +8,6 @@ or never will be, and what is at or above it is read again, which changes nothin
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime
 
 from pydantic import SecretStr
 
@@ -42,12 +41,12 @@ def news(url: SecretStr, job: str, since: Cursor) -> bool:
         return bool(row and row[0])
 
 
-def keep(snapshot: Snapshot, target: str, counts: Counts, started: datetime) -> bool:
+def keep(snapshot: Snapshot, target: str, counts: Counts) -> bool:
     """Record a run whose target is written; False when the user may not, which costs only what watchers see of it.
 
     Raises `UnreachableError`.
     """
-    values = {"job": snapshot.job, "target": target, "cursor": snapshot.cursor.xid, "at": started}
+    values = {"job": snapshot.job, "target": target, "cursor": snapshot.cursor.xid, "at": snapshot.taken_at}
     values |= {name: getattr(counts, name) for name in ("results", "rows", "joined", "failed", "written")}
     try:
         with asking(snapshot.url) as connection:

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -105,10 +104,9 @@ def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
     outcome.job = file.job.job
     if asked.watch is not None:
         return _watch(settings, file, Pace(asked.watch, asked.full_every), outcome)
-    started = datetime.now(UTC)
     with database_session(settings.database.url, file.job.job, file.target_name) as held:
         _with_spark(settings, file, held, outcome.counts)
-    if not cursor.keep(held.snapshot, file.target_name, outcome.counts, started):
+    if not cursor.keep(held.snapshot, file.target_name, outcome.counts):
         _say(sys.stderr, "backfill: the user of DATABASE_URL may not write headrace.backfills: nobody sees this run")
     return None
 

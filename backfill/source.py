@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import psycopg
 import pyarrow as pa
@@ -51,7 +52,7 @@ class Snapshot:
     """One state of the finished results of a job, which any number of connections can read while it is held.
 
     `cursor`: what a later run may begin at. `since`: the transaction from which on results are asked for, None if
-    all are; `fresh` of `count` results are at or above it.
+    all are; `fresh` of `count` results are at or above it. `taken_at`: when, on the database's clock.
     """
 
     url: SecretStr
@@ -61,6 +62,7 @@ class Snapshot:
     cursor: Cursor = Cursor("0", "")
     since: str | None = None
     fresh: int = 0
+    taken_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +182,14 @@ def _snapshot(connection: psycopg.Connection, url: SecretStr, job: str, since: C
     found = connection.execute(
         sql.SQL(
             f"SELECT pg_export_snapshot(), (SELECT count(*) {{}}), pg_snapshot_xmin(pg_current_snapshot())::text, "
-            f"{_SERVER}, {ALIEN}, (SELECT count(*) {{}})"
+            f"{_SERVER}, {ALIEN}, (SELECT count(*) {{}}), now()"
         ).format(_finished(job), _finished(job, asked.xid)),
         {"since": asked.xid, "server": asked.server},
     ).fetchone()
     assert found is not None
-    name, count, xmin, server, alien, fresh = found
-    news = (None, count) if since is None or alien else (since.xid, fresh)
-    return Snapshot(url, job, name, count, Cursor(xmin, server), *news)
+    name, count, xmin, server, alien, fresh, taken_at = found
+    told, fresh = (None, count) if since is None or alien else (since.xid, fresh)
+    return Snapshot(url, job, name, count, Cursor(xmin, server), told, fresh, taken_at)
 
 
 def _finished(job: str, since: str | None = None) -> sql.Composed:

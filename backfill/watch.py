@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -84,11 +83,11 @@ class Watcher:
         if state is not None and since is not None and not cursor.news(url, job, since):
             cursor.seen(url, job, self.file.target_name)
             return state, last
-        counts, started = Counts(), datetime.now(UTC)
+        counts = Counts()
         with database_session(url, job, self.file.target_name, since) as held, spark_errors():
             backfill(self.spark, self.file, held, counts)
         snapshot = held.snapshot
-        cursor.keep(snapshot, self.file.target_name, counts, started)
+        cursor.keep(snapshot, self.file.target_name, counts)
         if counts.written:
             self.told(counts, time.monotonic() - now)
         full_at = now if state is None or snapshot.since is None else state.full_at

@@ -39,6 +39,7 @@ GRANTS: Mapping[str, Sequence[str]] = {
         "SELECT, INSERT, UPDATE ON headrace.quotas, headrace.circuits, headrace.spending",
         "EXECUTE ON FUNCTION headrace.pause_for_budget",
         "EXECUTE ON FUNCTION headrace.draw_budget",
+        "EXECUTE ON FUNCTION headrace.end_run",
     ),
     "headrace_producer": (
         "SELECT ON headrace.results, headrace.former_results, headrace.attempts, headrace.jobs, headrace.workers,"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
@@ -18,9 +18,32 @@ _CLIENT: dict[str, Any] = {"connect_timeout": 10, "application_name": "headrace-
 @contextmanager
 def connected(url: SecretStr) -> Iterator[Connection]:
     """Open a connection that commits each statement; raises a `ProducerError` that names the next step."""
+    with _in_our_words(), _connect(url) as connection:
+        yield connection
+
+
+@contextmanager
+def holding(url: SecretStr, statement: str, values: Mapping[str, Any]) -> Iterator[None]:
+    """Keep what a statement takes, such as a lock, on a connection of its own; that it is lost is no error.
+
+    Raises a `ProducerError` when it cannot be taken.
+    """
+    with _in_our_words():
+        connection = _connect(url)
+    with closing(connection):
+        with _in_our_words():
+            connection.execute(statement.encode(), values)
+        yield
+
+
+def _connect(url: SecretStr) -> Connection:
+    return psycopg.connect(url.get_secret_value(), autocommit=True, **_CLIENT)
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
     try:
-        with psycopg.connect(url.get_secret_value(), autocommit=True, **_CLIENT) as connection:
-            yield connection
+        yield
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
         raise WrongJobError("database: the tables of schema headrace are missing; run `headrace migrate`") from None
     except psycopg.errors.InsufficientPrivilege as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -13,7 +13,7 @@ from pyarrow import RecordBatch
 from pydantic import SecretStr
 
 from producer.counts import Counts
-from producer.database import connected
+from producer.database import connected, holding
 from producer.errors import RunFailedError
 from producer.lookup import Finished, unfinished
 from schemas.job import Job
@@ -47,6 +47,13 @@ _ANY_FINISHED = """
 SELECT EXISTS (SELECT FROM headrace.results WHERE job = %(job)s AND status = ANY (%(statuses)s))
     OR EXISTS (SELECT FROM headrace.former_results WHERE job = %(job)s)
 """
+_ATTENDED = "SELECT pg_advisory_lock_shared(hashtextextended('headrace.canary ' || %(job)s || ' ' || %(run)s, 0))"
+# Canaries that nobody attends to: their producer was killed. One that has just begun may not hold its lock yet.
+_LEFT_BEHIND = """
+UPDATE headrace.jobs SET state = %(cancelled)s, finished_at = clock_timestamp(), updated_at = now()
+WHERE job = %(job)s AND state = %(canary)s AND created_at < now() - interval '10 seconds'
+    AND pg_try_advisory_xact_lock(hashtextextended('headrace.canary ' || job || ' ' || run, 0))
+"""
 _STARTED = """
 INSERT INTO headrace.jobs (job, run, state, topic, priority, budget_usd, budget_tokens)
 VALUES (%(job)s, %(run)s, %(state)s, %(topic)s, %(priority)s, %(usd)s, %(tokens)s)
@@ -62,10 +69,18 @@ UPDATE headrace.jobs SET state = %(cancelled)s, paused_for = NULL, finished_at =
 WHERE job = %(job)s AND run = %(run)s AND state = ANY (%(open)s)
 """
 _OPEN = (JobState.CANARY, JobState.RUNNING, JobState.PAUSED)
+# With its counts a run in Kafka may be found to be done: not before, since more was to come, and at once if nothing
+# was published.
 _COUNTED = """
-UPDATE headrace.jobs
-SET read = %s, rejected = %s, deduplicated = %s, skipped = %s, published = %s, updated_at = now()
-WHERE job = %s AND run = %s
+UPDATE headrace.jobs SET read = %(read)s, rejected = %(rejected)s, deduplicated = %(deduplicated)s,
+    skipped = %(skipped)s, published = %(published)s, updated_at = now(),
+    state = CASE WHEN topic IS NULL THEN state
+        WHEN state = 'running' AND %(read)s > 0 AND %(published)s = 0 THEN 'done'
+        WHEN state = 'done' AND %(published)s > 0 THEN 'running' ELSE state END,
+    finished_at = CASE WHEN topic IS NULL THEN finished_at
+        WHEN state = 'running' AND %(read)s > 0 AND %(published)s = 0 THEN now()
+        WHEN state = 'done' AND %(published)s > 0 THEN NULL ELSE finished_at END
+WHERE job = %(job)s AND run = %(run)s
 """
 _STATE = "SELECT state, paused_for FROM headrace.jobs WHERE job = %(job)s AND run = %(run)s"
 _ENDED = """
@@ -106,15 +121,24 @@ class Ledger:
             return bool(row and row[0])
 
     def start(self, run: str, job: Job, state: JobState = JobState.RUNNING) -> None:
-        """Record a run that begins to publish: its state, topic and priority, and what it may spend."""
+        """Record a run that begins to publish: its state, topic and priority, and what it may spend.
+
+        Canaries of the job that a killed producer has left behind end as cancelled.
+        """
         usd = None if job.budget.usd is None else Decimal(str(job.budget.usd))
         values: dict[str, Any] = {"job": self.job, "run": run, "state": str(state)}
         # A run without messages has no topic that could be parked.
         values["topic"] = job.prompts_topic if job.mode == "kafka" else None
+        words = {"cancelled": str(JobState.CANCELLED), "canary": str(JobState.CANARY)}
         with connected(self.url) as connection:
+            connection.execute(_LEFT_BEHIND, {"job": self.job, **words})
             connection.execute(
                 _STARTED, {**values, "priority": job.priority, "usd": usd, "tokens": job.budget.tokens}
             )
+
+    def attended(self, run: str) -> AbstractContextManager[None]:
+        """Let other producers see that somebody attends to a canary, for as long as this process lives."""
+        return holding(self.url, _ATTENDED, {"job": self.job, "run": run})
 
     def proceed(self, run: str) -> bool:
         """Let a run go on after its canary; says whether it may, which a cancelled one may not."""
@@ -133,9 +157,10 @@ class Ledger:
 
     def count(self, run: str, counts: Counts) -> None:
         """Record what the run counted."""
-        told = (counts.read, counts.rejected, counts.deduplicated, counts.skipped, counts.published)
+        names = ("read", "rejected", "deduplicated", "skipped", "published")
+        told = {name: getattr(counts, name) for name in names}
         with connected(self.url) as connection:
-            connection.execute(_COUNTED, (*told, self.job, run))
+            connection.execute(_COUNTED, {**told, "job": self.job, "run": run})
 
     def state(self, run: str) -> tuple[JobState, PausedFor | None]:
         """Tell the state of a run, and by whom it was paused if it is."""

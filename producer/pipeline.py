@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyspark import StorageLevel
@@ -16,7 +17,7 @@ from producer.chain import ByKafka, Chain
 from producer.choosing import Plan, choose
 from producer.counts import Counts, counted, judged_counts, publishable
 from producer.deliver import deliver
-from producer.errors import CanaryError, RunFailedError, StoppedError
+from producer.errors import CanaryError, ProducerError, RunFailedError, StoppedError
 from producer.explain import spark_errors
 from producer.lookup import all_finished
 from producer.prompts import prepare
@@ -155,7 +156,8 @@ def _try(judged: Judged, run: Run, plan: Plan | None, chain: Chain) -> int:
         return 0
     trial = Trial(run, plan, chain)
     try:
-        trial.carry_out(judged)
+        with run.ledger.attended(run.id):
+            trial.carry_out(judged)
         if not run.ledger.proceed(run.id):
             raise StoppedError("the run was cancelled")
     except CanaryError as error:
@@ -165,6 +167,11 @@ def _try(judged: Judged, run: Run, plan: Plan | None, chain: Chain) -> int:
             f"{error}. Published: the canary's {chain.acked} rows and nothing else; those without an answer end as "
             "cancelled, and the next run asks them again"
         ) from None
+    except BaseException:
+        # Whatever else ends a canary, SIGTERM too: nobody will judge it any more.
+        with suppress(ProducerError):
+            run.ledger.stop(run.id)
+        raise
     finally:
         run.counts = plan.held(chain.acked)
     say(f"canary: passed. {run.forecast.text() if run.forecast else ''}")

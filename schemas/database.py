@@ -6,7 +6,7 @@ import re
 
 SCHEMA = "headrace"
 # The newest migration: what a worker needs to find.
-REVISION = "0006"
+REVISION = "0007"
 # How long a claim holds without being renewed, on the database's clock, and how often its owner renews it.
 LEASE_SECONDS = 60
 RENEW_SECONDS = 20

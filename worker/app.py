@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import signal
 import time
 
@@ -17,6 +18,7 @@ from worker.engine import Engine, Surroundings
 from worker.errors import StopAskedError, StoreUnavailableError, WrongSettingsError
 from worker.health import HealthServer
 from worker.metrics import Metrics
+from worker.runs import Runs
 from worker.serving import Serving
 from worker.settings import WorkerSettings
 from worker.startup import wait_for_database, wait_for_kafka
@@ -52,6 +54,12 @@ class App:
         around = Surroundings(self._source, self._letters, self._store, self._upstreams, self._metrics, self._spans)
         self._engine = Engine(settings, name, around)
         self._vitals = Vitals(self._source, self._upstreams)
+        self._runs = Runs(
+            self._store.ask,
+            lambda topic, until: self._watch.is_read(fleet.group, topic, until),
+            lambda: self._engine.alive,
+            random.SystemRandom().random,
+        )
         self._stop = asyncio.Event()
 
     async def run(self) -> ExitCode:
@@ -84,7 +92,7 @@ class App:
         self._watch.start(lambda: self._source.partitions, self._metrics.lag)
         self._vitals.started = True
         following = self._serving.run(lambda: self._metrics.follow(self._upstreams))
-        broken = await self._engine.run(self._stop, following)
+        broken = await self._engine.run(self._stop, following, self._runs.run())
         clean = await self._engine.drain()
         self._watch.stop()
         if isinstance(broken, WrongSettingsError):

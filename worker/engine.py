@@ -82,6 +82,11 @@ class Engine:
         return self._loop.open
 
     @property
+    def alive(self) -> int:
+        """Workers that live, this one among them."""
+        return self._beacon.alive
+
+    @property
     def unpaid(self) -> int:
         """Calls that wait for money."""
         return self._purses.waiting

@@ -82,12 +82,29 @@ WHERE state = 'paused' OR (state = 'cancelled' AND finished_at > now() - make_in
 """
 
 # A topic is to wait when all its open runs are, those that somebody has recorded if there are any; it weighs what its
-# newest run that goes on does.
+# newest run that goes on does, or that is done: somebody may publish rows of it again.
 OPEN_TOPICS = """
-SELECT topic, coalesce(bool_and(state = 'paused') FILTER (WHERE run <> ''), bool_and(state = 'paused')),
-    coalesce((array_agg(priority ORDER BY run = '', created_at DESC) FILTER (WHERE state <> 'paused'))[1], 0)
-FROM headrace.jobs WHERE state IN ('canary', 'running', 'paused') AND topic IS NOT NULL GROUP BY topic
+SELECT topic, coalesce(bool_and(state = 'paused') FILTER (WHERE run <> '' AND state <> 'done'),
+        bool_and(state = 'paused') FILTER (WHERE state <> 'done'), false),
+    coalesce((array_agg(priority ORDER BY run = '', state = 'done', created_at DESC)
+        FILTER (WHERE state <> 'paused'))[1], 0)
+FROM headrace.jobs WHERE state <> 'cancelled' AND topic IS NOT NULL GROUP BY topic
 """
+
+# Runs that may be done, and until when their messages were published: their producer has told its counts, or a later
+# one of the job has, so that this one's was killed. The oldest first.
+UNENDED_RUNS = """
+SELECT * FROM (
+    SELECT j.job, j.run, j.topic, CASE WHEN j.read > 0 OR j.published > 0 THEN j.updated_at ELSE (
+            SELECT greatest(j.updated_at, max(l.updated_at)) FROM headrace.jobs l
+            WHERE l.job = j.job AND l.created_at > j.created_at AND (l.read > 0 OR l.published > 0)
+            HAVING count(*) > 0
+        ) END AS until
+    FROM headrace.jobs j WHERE j.state = 'running' AND j.topic IS NOT NULL AND j.run <> '' ORDER BY j.created_at
+) told WHERE until < now() - make_interval(secs => %(settled)s) LIMIT %(most)s
+"""
+
+END_RUN = "SELECT headrace.end_run(%(job)s, %(run)s, %(until)s)"
 
 # Which of these runs have a budget, and of what. A message of a run that nobody has recorded has that of the run
 # called "".

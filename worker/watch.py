@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from datetime import datetime
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType  # type: ignore[attr-defined]
 
 from worker.core.offsets import Partition
@@ -16,6 +18,8 @@ log = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 4.0
 _BROKER_SECONDS = 5.0
+# A stop waits for who asks.
+_QUICK_SECONDS = 2.0
 Ends = Callable[[Partition, int], None]
 
 
@@ -23,6 +27,7 @@ class KafkaWatch:
     """Looks every few seconds, on a thread of its own: lag is never older than 10 s, the poll loop never waits."""
 
     def __init__(self, config: dict[str, str]) -> None:
+        self._config = config
         self._admin = made(lambda: AdminClient({**config}, logger=logging.getLogger("librdkafka")))
         self._ids: dict[str, str] = {}
         self._checked: set[str] = set()
@@ -61,6 +66,35 @@ class KafkaWatch:
                 self._ids[topic] = str(future.result().topic_id)
             except KafkaException as error:
                 log.debug("watch.no_topic_id", extra={"topic": topic, "what": error.args[0].name()})
+
+    def is_read(self, group: str, topic: str, until: datetime) -> bool:
+        """Whether a group has committed all that was published to a topic before an instant; False without an answer.
+
+        Blocks for a few seconds at most.
+        """
+        try:
+            return self._has_read(group, topic, OffsetSpec.for_timestamp(int(until.timestamp() * 1000)))
+        except KafkaException as error:
+            log.debug("watch.no_answer", extra={"what": error.args[0].name()})
+            return False
+
+    def _has_read(self, group: str, topic: str, until: OffsetSpec) -> bool:
+        known = self._admin.list_topics(topic, _QUICK_SECONDS).topics[topic]
+        partitions = [(topic, number) for number in known.partitions]
+        if not partitions:
+            return False
+        committed = self._committed(group, partitions)
+        ends = self._offsets(partitions, until)
+        later = [partition for partition, end in ends.items() if end < 0]
+        ends |= self._offsets(later, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return all(committed.get(partition, 0) >= end for partition, end in ends.items())
+
+    def _committed(self, group: str, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Ask as nobody's member: librdkafka's admin client dies of a coordinator that has just moved."""
+        config = {**self._config, "group.id": group, "enable.auto.commit": "false"}
+        with closing(Consumer(config, logger=logging.getLogger("librdkafka"))) as nobody:
+            found = nobody.committed([TopicPartition(*p) for p in partitions], timeout=_QUICK_SECONDS)
+        return {(p.topic, p.partition): max(0, p.offset) for p in found if p.error is None}
 
     def _run(self, positions: Callable[[], Mapping[Partition, int | None]], lag: Ends) -> None:
         while not self._closing.wait(_EVERY_SECONDS):

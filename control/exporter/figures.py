@@ -46,6 +46,7 @@ class JobFigures:
     budget_spent_usd: float | None = None
     oldest_seconds: float = 0.0
     backfill_seconds: float | None = None
+    unjoined: int | None = None
     states: frozenset[JobState] = frozenset()
 
 
@@ -61,7 +62,7 @@ class Figures:
 def figures(facts: Facts) -> Figures:
     """Put everything together."""
     runs, rows, costs = _by_job(facts.runs), _by_job(facts.rows), _by_job(facts.costs)
-    joined = {row["job"]: max(0.0, row["seconds"]) for row in facts.backfills}
+    joined = {row["job"]: row for row in facts.backfills}
     found = {
         job: _job(facts.at, runs[job], rows[job], costs[job], joined.get(job))
         for job in sorted({*runs, *rows, *costs, *joined})
@@ -77,7 +78,7 @@ def _by_job(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
     return found
 
 
-def _job(at: datetime, runs: list[Row], rows: list[Row], costs: list[Row], joined: float | None) -> JobFigures:
+def _job(at: datetime, runs: list[Row], rows: list[Row], costs: list[Row], joined: Row | None) -> JobFigures:
     run = _newest(runs)
     claimed = [row for row in rows if row["status"] == Status.CLAIMED]
     backlog = _backlog(run, sum(row["rows"] for row in claimed), sum(row["since"] for row in rows))
@@ -93,7 +94,8 @@ def _job(at: datetime, runs: list[Row], rows: list[Row], costs: list[Row], joine
         budget_usd=None if budget is None else float(budget),
         budget_spent_usd=None if budget is None else float(spent),
         oldest_seconds=_oldest(at, run, claimed) if backlog else 0.0,
-        backfill_seconds=joined,
+        backfill_seconds=max(0.0, joined["seconds"]) if joined else None,
+        unjoined=joined["unjoined"] if joined else None,
         states=frozenset({JobState(run["state"])} if run else ()),
     )
 
@@ -153,5 +155,6 @@ def _together(jobs: Sequence[JobFigures]) -> JobFigures:
         backfill_seconds=max(
             (job.backfill_seconds for job in jobs if job.backfill_seconds is not None), default=None
         ),
+        unjoined=sum(job.unjoined or 0 for job in jobs),
         states=frozenset[JobState]().union(*(job.states for job in jobs)),
     )

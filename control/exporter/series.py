@@ -22,6 +22,7 @@ _GAUGES: dict[str, tuple[str, _Take]] = {
         lambda job: job.budget_spent_usd,
     ),
     "backfill_age_seconds": ("Since answers were last joined into a target", lambda job: job.backfill_seconds),
+    "unjoined": ("Rows that have ended since a backfill last read them", lambda job: job.unjoined),
 }
 _COUNTERS: dict[str, tuple[str, _Take]] = {
     "done": ("Rows that have their answer", lambda job: job.done),

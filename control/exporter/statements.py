@@ -18,6 +18,15 @@ GROUP BY r.job, r.status, r.reason
 
 HAS_BACKFILLS = "SELECT to_regclass('headrace.backfills') IS NOT NULL AS found"
 
+# `began`: when the newest reading of the answers began, on the database's clock.
 BACKFILLS = """
-SELECT job, extract(epoch FROM now() - max(finished_at))::float8 AS seconds FROM headrace.backfills GROUP BY job
+SELECT b.job, extract(epoch FROM now() - b.finished)::float8 AS seconds, (
+    SELECT count(*) FROM headrace.results r
+    WHERE r.job = b.job AND r.status <> 'claimed' AND r.version_xid >= b.cursor AND r.completed_at > b.began
+) AS unjoined
+FROM (
+    SELECT job, max(finished_at) AS finished, max(started_at) AS began,
+        (array_agg(cursor ORDER BY started_at DESC))[1] AS cursor
+    FROM headrace.backfills GROUP BY job
+) b
 """

@@ -41,6 +41,7 @@ PRICE = {"input_per_million": 5, "output_per_million": 10}
 # What finds no series here, each with its reason.
 NO_MODEL_SERVER = "no model server of one's own runs here"
 SILENT = {"vllm:": NO_MODEL_SERVER, "headrace_job_backfill_age_seconds": "nothing is joined here",
+          "headrace_job_unjoined": "nothing is joined here",
           "topic:headrace_paused:max": "no job is paused"}  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from control.migrate import migrate
+from producer.counts import Counts
 from producer.errors import UnreachableError, WrongJobError
 from producer.ledger import Ledger
 from producer.preflight import PATIENCE_SECONDS, check_revision, look_for_workers, wait_for_workers
@@ -205,3 +206,40 @@ def test_a_canary_that_stops_ends_its_run_for_the_workers(database: Database, st
     with psycopg.connect(database.url.get_secret_value()) as connection:
         ended = connection.execute("SELECT finished_at IS NOT NULL FROM headrace.jobs WHERE run = 'run-2'").fetchall()
     assert ended == [(True,)]
+
+
+def test_a_run_whose_counts_are_told_after_it_was_found_done_goes_on(database: Database) -> None:
+    def told(state: str, **counts: Any) -> tuple[JobState, PausedFor | None]:
+        database.sql("UPDATE headrace.jobs SET state = %s WHERE run = 'run-2'", state)
+        database.ledger.count("run-2", Counts(**counts))
+        return database.ledger.state("run-2")
+
+    assert told("running", read=3, published=3) == (JobState.RUNNING, None)
+    assert told("running", published=2) == (JobState.RUNNING, None)
+    assert told("done", read=3, published=3) == (JobState.RUNNING, None)
+    assert told("cancelled", read=3, published=3) == (JobState.CANCELLED, None)
+    assert told("running") == (JobState.RUNNING, None)
+    assert told("running", read=3, skipped=3) == (JobState.DONE, None)
+    # One inside Spark is over when it says so.
+    database.sql("UPDATE headrace.jobs SET topic = NULL")
+    assert told("done", read=3, published=3) == (JobState.DONE, None)
+
+
+def test_a_canary_whose_producer_was_killed_is_cancelled_by_the_next_run(database: Database) -> None:
+    def state() -> JobState:
+        return database.ledger.state("run-2")[0]
+
+    database.ledger.start("run-3", JOB, JobState.CANARY)
+    # It may be about to say that it is there.
+    assert state() is JobState.CANARY
+    database.sql("UPDATE headrace.jobs SET created_at = now() - interval '11 seconds'")
+    with database.ledger.attended("run-2"):
+        database.ledger.start("run-4", JOB)
+        assert state() is JobState.CANARY
+        assert database.ledger.state("run-3")[0] is JobState.CANCELLED
+        # A connection that is lost ends nothing.
+        database.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()"
+        )
+    database.ledger.start("run-5", JOB)
+    assert state() is JobState.CANCELLED

@@ -117,6 +117,23 @@ def test_the_age_of_the_last_backfill_is_told_once_its_table_is_there(database: 
     reader.close()
 
 
+def test_rows_that_ended_since_the_last_backfill_are_told(database: str) -> None:
+    reader = Reader(DatabaseSettings(url=database))
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO headrace.backfills (job, target, cursor, results, rows, joined, failed, written, started_at)"
+            " VALUES ('reviews', 't', pg_snapshot_xmin(pg_current_snapshot()), 0, 0, 0, 0, 0, now())"
+        )
+        assert reader.read().jobs["reviews"].unjoined == 0
+        connection.execute(
+            "UPDATE headrace.results SET status = 'succeeded', completed_at = now() WHERE id IN ('a-70', 'a-71')"
+        )
+        assert reader.read().jobs["reviews"].unjoined == 2
+        connection.execute("UPDATE headrace.backfills SET started_at = now(), cursor = pg_current_xact_id()")
+    assert reader.read().jobs["reviews"].unjoined == 0
+    reader.close()
+
+
 def test_twenty_scrapes_at_once_are_one_set_of_queries(database: str) -> None:
     reader, readings = Reader(DatabaseSettings(url=database)), 0
 

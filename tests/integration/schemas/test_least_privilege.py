@@ -74,6 +74,7 @@ UPDATE headrace.circuits SET opened_at = NULL
 INSERT INTO headrace.spending (job, run, worker) VALUES ('j', 'r', 'w')
 UPDATE headrace.spending SET granted_usd = 9
 SELECT headrace.pause_for_budget('j', 'kept')
+SELECT headrace.end_run('j', 'kept', now())
 SELECT headrace.draw_budget('j', 'kept', 'w', 1, false, '{0,0}', '{0,0}', '{0,0}', '{0,0}', '{0,0}', '{0,0}')
 """.strip().splitlines()
 TABLES = "results former_results attempts jobs replays workers quotas circuits spending costs alembic_version".split()

@@ -58,6 +58,7 @@ BILL = "UPDATE headrace.attempts SET cost_usd = 0"
 ORDER = "UPDATE headrace.jobs SET state = 'cancelled'"
 FUND = "UPDATE headrace.jobs SET budget_usd = 9"
 SPEND = "UPDATE headrace.spending SET granted_usd = 9"
+END = "SELECT headrace.end_run('j', 'r', now())"
 JOINED = "UPDATE headrace.backfills SET cursor = '9'::xid8"
 REPLAY = "UPDATE headrace.replays SET log_offset = 7"
 READ = "SELECT * FROM headrace.results"
@@ -73,6 +74,7 @@ ALLOWED = {
     ORDER: {"producer", "operator"},
     FUND: {"operator"},
     SPEND: {"worker", "operator"},
+    END: {"worker"},
     JOINED: {"backfill"},
     REPLAY: {"operator"},
     READ: {"worker", "producer", "backfill", "reader", "operator"},
@@ -188,8 +190,8 @@ def test_a_target_is_joined_as_the_backfill(roles: Roles, fleet: Fleet) -> None:
             query = source.Query(session.snapshot, 1, ("id", "fingerprint", "result"), former)
             assert sum(batch.num_rows for batch in source.rows_of(query, 0)) == 40
         session.check()
-        assert cursor.keep(session.snapshot, "somewhere", BackfillCounts(), datetime.now(UTC))
-        assert cursor.keep(session.snapshot, "somewhere", BackfillCounts(), datetime.now(UTC))
+        assert cursor.keep(session.snapshot, "somewhere", BackfillCounts())
+        assert cursor.keep(session.snapshot, "somewhere", BackfillCounts())
         cursor.seen(url, fleet.job, "somewhere")
         assert not cursor.news(url, "nobody's", session.snapshot.cursor)
 

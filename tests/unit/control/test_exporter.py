@@ -113,9 +113,12 @@ def test_the_oldest_that_waits_is_begun_or_else_as_old_as_its_run() -> None:
 def test_ages_of_backfills_and_failures_without_a_reason_are_told() -> None:
     counted = [rows(2, "failed", reason="timeout"), rows(1, "failed")]
     found = samples(
-        figures(facts(rows=counted, backfills=[{"job": "reviews", "seconds": 77.0}], workers=3, circuits=1))
+        figures(
+            facts(rows=counted, backfills=[{"job": "reviews", "seconds": 77.0, "unjoined": 4}], workers=3, circuits=1)
+        )
     )
     assert found["headrace_job_backfill_age_seconds", "reviews"] == 77
+    assert found["headrace_job_unjoined", "reviews"] == 4
     assert found["headrace_job_failed_total", "reviews", "timeout"] == 2
     assert found["headrace_job_failed_total", "reviews", UNKNOWN] == 1
     assert (found["headrace_workers_alive",], found["headrace_circuits_open",]) == (3, 1)

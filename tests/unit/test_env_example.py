@@ -47,3 +47,8 @@ def test_every_group_is_of_some_program_or_a_part_of_one_that_is() -> None:
 
 def _below(group: type[Settings]) -> set[type[Settings]]:
     return {found for sub in group.__subclasses__() for found in ({sub} | _below(sub))}
+
+
+def test_a_worker_reads_the_groups_that_are_said_to_be_its() -> None:
+    read = {type(value) for value in vars(WorkerSettings(lines())).values() if isinstance(value, Settings)}
+    assert read == set(PROGRAMS["worker"])

@@ -121,6 +121,7 @@ def test_origins_are_told(tmp_path: Path) -> None:
     assert origins["LLM_MODEL"] == ("small", "models_file", str(models))
     assert origins["models.small.endpoints.0.rpm"] == ("60", "models_file", str(models))
     assert origins["models.small.timeouts.read"] == ("120", "default", None)
+    assert origins["LLM_BASE_URL"] == ("http://x/v1", "environment", None)
     assert found["LLM_BASE_URL"]["note"] == "not used: MODELS_FILE wins"
     assert found["models.small.endpoints.0.api_key_env"]["value"] == "A_KEY"
     assert found["models.small.endpoints.0.api_key_env"]["is_set"]

@@ -106,3 +106,22 @@ def test_wrong_starts_end_with_exit_2_before_spark(tmp_path: Path) -> None:
         assert (ended.returncode, line["exit"]) == (2, 2), ended.stderr
         assert problem in line["error"]
         assert ended.stderr == f"producer: {line['error']}\n"
+
+
+def test_a_model_that_nobody_serves_ends_with_exit_2_before_spark(tmp_path: Path) -> None:
+    models, job = tmp_path / "models.yaml", tmp_path / "job.yaml"
+    models.write_text("models: {small: {endpoints: [{base_url: 'http://a/v1', api_key_env: NOT_SET}]}}")
+    job.write_text(JOB.replace("lane: batch", "routes: [{model: smal, escalate: {model: large}}]"))
+    ended = subprocess.run(
+        [sys.executable, str(ROOT / "producer/job.py"), "--job", str(job), "--dry-run"],
+        env={"PYTHONPATH": str(ROOT), "PATH": "/nonexistent", "MODELS_FILE": str(models)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    line = json.loads(ended.stdout.splitlines()[-1])
+    assert (ended.returncode, line["exit"]) == (2, 2), ended.stderr
+    assert line["error"].splitlines() == [
+        f"{job}: routes.0.model: {models} knows no model smal; it knows small",
+        f"{job}: routes.0.escalate.model: {models} knows no model large; it knows small",
+    ]

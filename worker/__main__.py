@@ -11,7 +11,6 @@ import uvloop
 
 from schemas.settings import SettingsError
 from schemas.statuses import ExitCode
-from worker.allocator import share_one_arena
 from worker.app import App
 from worker.errors import WrongSettingsError
 from worker.logs import set_up
@@ -27,7 +26,6 @@ def main() -> int:
         "codes: 0 done, 1 failed, 2 settings."
     )
     parser.parse_args()
-    share_one_arena()
     try:
         settings = WorkerSettings(os.environ)
         set_up(settings.log)

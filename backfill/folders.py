@@ -8,9 +8,11 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable
-from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
+
+from backfill.arrow_files import ArrowFiles
+from backfill.jvm import HadoopFiles
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -19,60 +21,45 @@ _NOT_THERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EXDE
 
 
 class Folders:
-    """A view of the file system that a path lies on; calls go through Spark's driver."""
+    """A view of the file system that a path lies on: Spark's own, or under Spark Connect that of this machine."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        jvm: Any = spark.sparkContext._jvm
-        self._path = jvm.org.apache.hadoop.fs.Path
-        self._fs = self._path(path).getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+        self._files = ArrowFiles(path) if is_remote() else HadoopFiles(spark, path)
 
     @property
     def local(self) -> bool:
         """Whether paths are files of this machine, which can be linked and exchanged."""
-        return bool(self._fs.getScheme() == "file")
+        return self._files.local
 
     def absolute(self, path: str) -> str:
         """Give the full address of a path; on this machine links are followed, so that a switch leaves them be."""
-        full = self._fs.makeQualified(self._path(path))
-        if not self.local:
-            return str(full.toString())
-        return os.path.realpath(str(full.toUri().getPath()))
+        full = self._files.absolute(path)
+        return os.path.realpath(full) if self.local else full
 
     def exists(self, path: str) -> bool:
         """Tell whether there is a file or folder."""
-        return bool(self._fs.exists(self._path(path)))
+        return self._files.exists(path)
 
     def files(self, path: str) -> list[str]:
         """List all files below a folder, each relative to it; empty if there is no such folder."""
-        if not self.exists(path):
-            return []
-        root = self._path(path)
-        base = len(self._fs.makeQualified(root).toUri().getPath().rstrip("/")) + 1
-        found, listing = [], self._fs.listFiles(root, True)
-        while listing.hasNext():
-            found.append(str(listing.next().getPath().toUri().getPath())[base:])
-        return found
+        return [name for name, *_ in self._files.listed(path)]
 
     def stamp(self, path: str) -> str:
         """Sum up names, sizes and times of the files below a folder: another sum means that something has changed."""
-        root = self._path(path)
-        if not self._fs.exists(root):
+        if not self.exists(path):
             return ""
-        found, listing = hashlib.sha256(), self._fs.listFiles(root, True)
-        while listing.hasNext():
-            file = listing.next()
-            found.update(f"{file.getPath()} {file.getLen()} {file.getModificationTime()}\n".encode())
+        found = hashlib.sha256()
+        for file in self._files.listed(path):
+            found.update("{} {} {}\n".format(*file).encode())
         return found.hexdigest()
 
     def move(self, source: str, target: str) -> None:
         """Rename a folder; the target must not exist, its parent is made."""
-        self._fs.mkdirs(self._path(target).getParent())
-        if not self._fs.rename(self._path(source), self._path(target)):
-            raise OSError(f"{source} cannot be renamed to {target}")
+        self._files.move(source, target)
 
     def delete(self, path: str) -> None:
         """Remove a folder and all below it, if it is there."""
-        self._fs.delete(self._path(path), True)
+        self._files.delete(path)
 
 
 def exchange(one: str, other: str) -> bool:

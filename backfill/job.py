@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pyspark
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession, is_remote
 
-from backfill import cursor, signals
+from backfill import connect, cursor, jvm
 from backfill.counts import Counts
 from backfill.errors import AlreadyRunningError, BackfillError, StoppedError, WrongJobError
 from backfill.explain import spark_errors
@@ -30,7 +34,7 @@ from backfill.session import session
 from backfill.settings import BackfillSettings, JobFile, read_job, read_settings
 from backfill.source import Session, database_session
 from backfill.watch import Pace, Watcher
-from schemas import spark_jars
+from schemas import requests_table, spark_jars
 from schemas.places import trail
 from schemas.settings import SettingsError
 from schemas.statuses import ExitCode
@@ -39,6 +43,10 @@ _EPILOG = """\
 Example: spark-submit --packages PACKAGE backfill/job.py --job reviews.yaml
 Settings come from the environment (DATABASE_URL, LOG_LEVEL). Run it as often as you like: a run that finds nothing
 new writes nothing, and a second one on the same target ends at once."""
+
+
+# What `spark-submit` tells its Python: then the JVM is the process that a scheduler stops.
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,7 @@ class Outcome:
     exit_code: ExitCode = ExitCode.DONE
     error: str | None = None
     note: str | None = None
+    stop: StoppedError | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,21 +78,22 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one start of the job and return its exit code."""
     started = time.monotonic()
-    signal.signal(signal.SIGTERM, _stop)
     outcome = Outcome()
+    signal.signal(signal.SIGTERM, lambda *_: _stop(outcome))
+    if SUBMITTED in os.environ:
+        jvm.pass_on(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    # Spark's Python side logs the errors that it raises; here each is told once, in one line.
+    logging.basicConfig(handlers=[logging.NullHandler()])
     try:
         _carry_out(sys.argv[1:] if argv is None else argv, outcome)
     except AlreadyRunningError as error:
         outcome.note = str(error)
         _say(sys.stderr, f"backfill: {error}")
-    except SettingsError as error:
-        _fail(outcome, ExitCode.WRONG_SETTINGS, error)
-    except BackfillError as error:
-        _fail(outcome, error.exit_code, error)
     except KeyboardInterrupt:
-        _fail(outcome, ExitCode.STOPPED, StoppedError("stopped by the keyboard; run again to complete it"))
+        _fail(outcome, StoppedError("stopped by the keyboard; run again to complete it"))
     except Exception as error:
-        _fail(outcome, ExitCode.FAILED, error)
+        # What interrupts Spark's own calls comes out as an error of theirs.
+        _fail(outcome, outcome.stop or error)
     _say(sys.stdout, last_line(outcome, time.monotonic() - started))
     return outcome.exit_code
 
@@ -117,7 +127,7 @@ def _watch(settings: BackfillSettings, file: JobFile, pace: Pace, outcome: Outco
 
     def end(number: int, _: object) -> None:
         if stop.is_set():
-            _stop()
+            _stop(outcome)
         stop.set()
 
     def told(counts: Counts, seconds: float) -> None:
@@ -128,7 +138,9 @@ def _watch(settings: BackfillSettings, file: JobFile, pace: Pace, outcome: Outco
     missed = lambda error: _say(sys.stderr, f"backfill: {error}; the next look is in {pace.seconds:g} s")  # noqa: E731
     spark = session(f"headrace backfill {file.job.job}", spark_jars.needs(file.job))
     try:
-        signals.pass_on(stop)
+        _check_shared(spark, file)
+        if not is_remote():
+            jvm.pass_on(stop.set)
         outcome.counts = Watcher(spark, settings, file, pace, told, missed).run(stop)
     finally:
         spark.stop()
@@ -174,15 +186,24 @@ def _seconds(text: str) -> float:
 def _with_spark(settings: BackfillSettings, file: JobFile, held: Session, counts: Counts) -> None:
     spark = session(f"headrace backfill {file.job.job}", spark_jars.needs(file.job))
     try:
+        _check_shared(spark, file)
         with spark_errors():
             backfill(spark, file, held, counts)
     finally:
-        spark.stop()
+        # When its process is gone already, the error that told so is the one to hear.
+        with suppress(Py4JError, OSError):
+            spark.stop()
 
 
-def _fail(outcome: Outcome, code: ExitCode, error: Exception) -> None:
+def _check_shared(spark: SparkSession, file: JobFile) -> None:
+    if is_remote():
+        connect.check_shared(spark, requests_table.address(file.beside))
+        connect.check_target(file.job, file.target_path)
+
+
+def _fail(outcome: Outcome, error: Exception) -> None:
     known = isinstance(error, SettingsError | BackfillError)
-    outcome.exit_code = code
+    outcome.exit_code = _code(error)
     outcome.error = str(error) if known else f"{type(error).__name__}; LOG_LEVEL=DEBUG shows where"
     if os.environ.get("LOG_LEVEL") == "DEBUG":
         for line in trail(error):
@@ -191,13 +212,24 @@ def _fail(outcome: Outcome, code: ExitCode, error: Exception) -> None:
         _say(sys.stderr, f"backfill: {line}")
 
 
+def _code(error: Exception) -> ExitCode:
+    if isinstance(error, BackfillError):
+        return error.exit_code
+    return ExitCode.WRONG_SETTINGS if isinstance(error, SettingsError) else ExitCode.FAILED
+
+
 def _say(stream: Any, text: str) -> None:
     stream.write(f"{text}\n")
     stream.flush()
 
 
-def _stop(*_: object) -> NoReturn:
-    raise StoppedError("stopped by SIGTERM; the target shows this run whole or not at all: run again to complete it")
+def _stop(outcome: Outcome) -> NoReturn:
+    """Raise where the run is; from now on nothing interrupts its end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    outcome.stop = StoppedError(
+        "stopped by SIGTERM; the target shows this run whole or not at all: run again to complete it"
+    )
+    raise outcome.stop
 
 
 if __name__ == "__main__":

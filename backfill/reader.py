@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -29,10 +30,15 @@ def read(
     The address of the database, which may hold a password, travels inside the pickled reader: it is in no option,
     no plan and no log of Spark's.
     """
-    parts = max(1, min(spark.sparkContext.defaultParallelism, MAX_PARTITIONS))
-    query = Query(snapshot, parts, columns, former, since)
+    query = Query(snapshot, _parts(spark), columns, former, since)
     spark.dataSource.register(_data_source(query))
     return spark.read.format(_format(query)).load()
+
+
+def _parts(spark: SparkSession) -> int:
+    """Count the parts into which Spark cuts a table by itself: one for each task that runs at once."""
+    rows = spark.range(MAX_PARTITIONS).select(fn.spark_partition_id()).collect()
+    return min(1 + max(int(row[0]) for row in rows), MAX_PARTITIONS)
 
 
 class _Part(InputPartition):

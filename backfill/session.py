@@ -7,13 +7,12 @@ import sys
 from collections.abc import Sequence
 
 import pyspark
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from backfill import connect, jvm
 from backfill.errors import WrongJobError
-from schemas import spark_jars
-from schemas.spark_jars import Need, Presence
+from schemas import spark_connect, spark_jars
+from schemas.spark_jars import Need
 
 _DEFAULTS = {
     # Times as text and the days of a partition must not hang on the machine that runs the job.
@@ -22,23 +21,24 @@ _DEFAULTS = {
     # A few files of a useful size instead of one a task: tables live longer than runs.
     "spark.sql.adaptive.coalescePartitions.minPartitionSize": "16m",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
-    "spark.ui.showConsoleProgress": "false",
 }
+_QUIET = {"spark.ui.showConsoleProgress": "false"}
 
 
 def session(name: str, needs: Sequence[Need]) -> SparkSession:
     """Open the session; master, memory and packages are the starter's to settle (`spark-submit --conf`).
 
-    Raises `WrongJobError` unless all jars that the job needs are there. Spark's own log, which may quote
-    rows, stays silent unless `spark.log.level` says otherwise: errors are told in one line each.
+    So is a Spark Connect server (`SPARK_REMOTE`). Raises `WrongJobError` unless all jars that the job needs are
+    there. Spark's own log, which may quote rows, stays silent unless `spark.log.level` says otherwise: errors are
+    told in one line each.
     """
-    # Only with the JVM behind it does a SparkConf hold what the starter settled.
-    SparkContext._ensure_initialized()
-    conf = SparkConf()
-    for key, value in (_DEFAULTS | spark_jars.defaults(needs)).items():
+    if remote := os.environ.get(spark_connect.REMOTE):
+        return connect.session(remote, _DEFAULTS, needs)
+    conf = jvm.settled()
+    for key, value in (_DEFAULTS | _QUIET | spark_jars.defaults(needs)).items():
         conf.setIfMissing(key, value)
     conf.setIfMissing("spark.log.level", "OFF")
-    if problems := spark_jars.problems([(need, _presence(need.shows)) for need in needs], pyspark.__version__):
+    if problems := spark_jars.problems([(need, jvm.presence(need.shows)) for need in needs], pyspark.__version__):
         raise WrongJobError("; ".join(problems))
     for key, value in spark_jars.settings(needs, conf.get(spark_jars.EXTENSIONS, "")).items():
         conf.set(key, value)
@@ -46,16 +46,3 @@ def session(name: str, needs: Sequence[Need]) -> SparkSession:
         # Otherwise Spark would take whatever `python3` is first on the path, without our packages.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return SparkSession.builder.appName(name).config(conf=conf).getOrCreate()
-
-
-def _presence(name: str) -> Presence:
-    """Look for a class where Spark will; to load it also shows whether it was built for this Spark."""
-    jvm = SparkContext._jvm
-    assert jvm is not None
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    try:
-        jvm.java.lang.Class.forName(name, True, loader).getDeclaredConstructors()
-    except Py4JJavaError as error:
-        missing = error.java_exception.getClass().getSimpleName() == "ClassNotFoundException"
-        return Presence.MISSING if missing else Presence.MISFIT
-    return Presence.FITS

@@ -7,24 +7,17 @@ and in direct mode what a worker needs.
 from __future__ import annotations
 
 import sys
-import zipfile
 from pathlib import Path
+
+from schemas.packing import pack
 
 PACKAGES = ("schemas", "producer", "backfill", "worker")
 TARGET = Path("dist/headrace-spark.zip")
-# The oldest time a zip can hold: the same sources make the same bytes.
-_WHEN = (1980, 1, 1, 0, 0, 0)
 
 
 def build(root: Path, target: Path) -> int:
     """Write the Python files of the Spark jobs and of what they share into one zip; tell how many."""
-    sources = [path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))]
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sources:
-            name = zipfile.ZipInfo(path.relative_to(root).as_posix(), _WHEN)
-            archive.writestr(name, path.read_bytes(), zipfile.ZIP_DEFLATED)
-    return len(sources)
+    return pack(root, PACKAGES, target)
 
 
 def main() -> int:

@@ -17,6 +17,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NoReturn
 
+from pyspark.sql import is_remote
+
+from producer import connect, jvm
 from producer.arguments import parse
 from producer.counts import Counts
 from producer.dryrun import Estimate, dry_run
@@ -27,10 +30,13 @@ from producer.run import Run
 from producer.session import session
 from producer.settings import read_job, read_settings
 from producer.voice import say
-from schemas import spark_jars
+from schemas import requests_table, spark_jars
 from schemas.places import trail
 from schemas.settings import SettingsError
 from schemas.statuses import ExitCode
+
+# What `spark-submit` tells its Python: then the JVM is the process that a scheduler stops.
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 @dataclass(slots=True)
@@ -49,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     outcome = Outcome()
     signal.signal(signal.SIGTERM, lambda *_: _stop(outcome))
+    if SUBMITTED in os.environ:
+        jvm.pass_on(lambda: os.kill(os.getpid(), signal.SIGTERM))
     # Spark's Python side logs the errors that it raises; here each is told once, in one line.
     logging.basicConfig(handlers=[logging.NullHandler()])
     try:
@@ -85,6 +93,8 @@ def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
     reached = reach(run)
     needs = spark_jars.needs(file.job, target=False)
     with session(f"headrace producer {file.job.job}", needs) as spark:
+        if is_remote() and not arguments.dry_run:
+            connect.check_shared(spark, requests_table.address(file.locate(file.job.target.base)))
         if arguments.dry_run:
             outcome.extra = _show(dry_run(spark, run, reached))
         else:
@@ -125,6 +135,8 @@ def _say(text: str) -> None:
 
 
 def _stop(outcome: Outcome) -> NoReturn:
+    """Raise where the run is; from now on nothing interrupts its end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     outcome.stop = StoppedError("stopped by SIGTERM; what was acknowledged stays published: run again for the rest")
     raise outcome.stop
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -87,6 +87,17 @@ def settings(needed: Iterable[Need], extensions: str) -> dict[str, str]:
 def defaults(needed: Iterable[Need]) -> dict[str, str]:
     """Settings of a session unless its starter settled them."""
     return {name: value for need in needed for name, value in need.defaults.items()}
+
+
+def unsettled(needed: Sequence[Need], found: Callable[[str], str]) -> list[str]:
+    """Say what a running session was not started with; `found` gives the value of a setting, or an empty text."""
+    wanted = [(need.wanted_by, name, value) for need in needed for name, value in need.defaults.items()]
+    wanted += [(need.wanted_by, EXTENSIONS, need.extension) for need in needed if need.extension]
+    return [
+        f"{wanted_by}: start the Spark Connect server with --conf {name}={value}"
+        for wanted_by, name, value in wanted
+        if value not in found(name).split(",")
+    ]
 
 
 def minor(spark: str) -> str:

@@ -1,0 +1,48 @@
+"""Spark Connect as both jobs see it: where its server is, and what is said where it does not fit."""
+
+from __future__ import annotations
+
+import socket
+from urllib.parse import urlsplit
+
+from schemas.spark_jars import Need
+
+# The environment variable of Spark's own that names the server; `spark-submit --remote` sets it too.
+REMOTE = "SPARK_REMOTE"
+_PORT = 15002
+_ANSWER_SECONDS = 10.0
+NO_CLIENT = "Spark Connect: its client is not installed: pip install 'headrace[spark,connect]'"
+NOT_SHARED = (
+    "the Spark Connect server does not find at {place} what this machine has just written there: both must reach the "
+    "target under one name (a shared mount, s3://, hdfs://); or run plain spark-submit"
+)
+NO_RENAME = (
+    "target.path: under Spark Connect a Parquet target must be on a file system that renames folders (a shared "
+    "mount, hdfs://): use format delta or iceberg, or plain spark-submit"
+)
+
+
+def place(remote: str) -> tuple[str, int]:
+    """Read host and port out of `sc://host:port/;token=...`, and nothing else, since the rest may be secret.
+
+    Raises `ValueError`.
+    """
+    url = urlsplit(remote)
+    if url.scheme != "sc" or not url.hostname:
+        raise ValueError(f"{REMOTE}: must be sc://HOST:PORT")
+    return url.hostname, url.port or _PORT
+
+
+def unanswered(host: str, port: int) -> str | None:
+    """Try to reach the server: Spark's own client would try for ten minutes; tells what is wrong."""
+    try:
+        socket.create_connection((host, port), _ANSWER_SECONDS).close()
+    except OSError as error:
+        return f"Spark Connect: {host}:{port} gave no answer ({error}). Check {REMOTE} and that the server is up"
+    return None
+
+
+def missing(need: Need, spark: str) -> str:
+    """Say which jars the server lacks."""
+    package = need.coordinates(spark) or f"(the package of {need.shows})"
+    return f"{need.wanted_by}: start the Spark Connect server with --packages {package}"

@@ -25,17 +25,23 @@ RESULT = f"{PREFIX}result"
 KEEP = f"{PREFIX}keep"
 CHANGED = f"{PREFIX}changed"
 FINAL = f"{PREFIX}final_status"
+# What the rows of a key look like in source and target, without the answer; the best of the target's answers and the
+# worst, which is another one if its rows disagree.
+SHAPE = f"{PREFIX}shape"
+HELD_SHAPE = f"{PREFIX}held_shape"
+BEST = f"{PREFIX}best"
+WORST = f"{PREFIX}worst"
 
-_SHAPE = f"{PREFIX}shape"
-_HELD_SHAPE = f"{PREFIX}held_shape"
-_BEST = f"{PREFIX}best"
-_WORST = f"{PREFIX}worst"
 _KEPT = f"{PREFIX}kept"
 _LOW_HALF = 0xFFFFFFFF
 
 
-def ledger(source: DataFrame, answered: DataFrame, present: DataFrame, llm: StructType) -> DataFrame:
+def ledger(
+    source: DataFrame, answered: DataFrame, present: DataFrame, llm: StructType, whole: bool = False
+) -> DataFrame:
     """One row a key, from keyed rows of the source, answers, and keyed rows of the target.
+
+    Keys that only the target has are left out unless the `whole` is wanted.
 
     `ROWS`, `HELD`: how many rows source and target have, NULL if none. `RESULT`: a hash of the result, NULL if none.
     `KEEP`: the target's answer stays. `CHANGED`: the target's rows are to be replaced by the source's. `FINAL`: the
@@ -43,14 +49,14 @@ def ledger(source: DataFrame, answered: DataFrame, present: DataFrame, llm: Stru
     """
     fields = [field for field in source.schema if field.name != KEY]
     result = _results(answered, llm)
-    joined = _shaped(source, fields, ROWS, _SHAPE).join(result, KEY, "full")
-    joined = joined.join(_held(present, fields, llm), KEY, "left")
+    joined = _shaped(source, fields, ROWS, SHAPE).join(result, KEY, "full")
+    joined = joined.join(_held(present, fields, llm), KEY, "full" if whole else "left")
     keep = fn.coalesce(_keeps(), fn.lit(False))
     return joined.withColumns(
         {
             KEEP: keep,
             CHANGED: fn.col(ROWS).isNotNull() & ~fn.coalesce(_stands(keep), fn.lit(False)),
-            FINAL: fn.when(keep, fn.col(_BEST)["status"]).otherwise(fn.col(STATUS)),
+            FINAL: fn.when(keep, fn.col(BEST)["status"]).otherwise(fn.col(STATUS)),
         }
     )
 
@@ -70,14 +76,14 @@ def replacement(source: DataFrame, answered: DataFrame, present: DataFrame, chan
 
 def _keeps() -> Column:
     """There is an answer, and no other one that is as new, or the present request's, and says something else."""
-    best = fn.col(_BEST)
+    best = fn.col(BEST)
     older = fn.coalesce(~fn.col(CURRENT) & (fn.col(COMPLETED) < best["completed"]), fn.lit(False))
     return best["answered"] & (fn.col(RESULT).isNull() | older | (fn.col(RESULT) == best["result"]))
 
 
 def _stands(keep: Column) -> Column:
     """The target's rows of a key are the source's, agree on one answer, and need no other."""
-    agree = (fn.col(_SHAPE) == fn.col(_HELD_SHAPE)) & fn.col(_BEST).eqNullSafe(fn.col(_WORST))
+    agree = (fn.col(SHAPE) == fn.col(HELD_SHAPE)) & fn.col(BEST).eqNullSafe(fn.col(WORST))
     return agree & (keep | fn.col(RESULT).isNull())
 
 
@@ -99,8 +105,8 @@ def _held(present: DataFrame, fields: Iterable[StructField], llm: StructType) ->
         fn.when(fn.col(STATUS).isNotNull(), _hash(llm)).alias("result"),
         fn.col(STATUS).alias("status"),
     )
-    rows = present.withColumn(_BEST, answer)
-    return _shaped(rows, fields, HELD, _HELD_SHAPE, [fn.max(_BEST).alias(_BEST), fn.min(_BEST).alias(_WORST)])
+    rows = present.withColumn(BEST, answer)
+    return _shaped(rows, fields, HELD, HELD_SHAPE, [fn.max(BEST).alias(BEST), fn.min(BEST).alias(WORST)])
 
 
 def _hash(llm: StructType) -> Column:

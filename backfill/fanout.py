@@ -30,9 +30,15 @@ _NOT_ASKED = {"prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0, "retry_
 
 def requests(spark: SparkSession, file: JobFile) -> DataFrame | None:
     """Open what the last complete run of the producer said of each id; None without `dedup`, or before such a run."""
+    runs = runs_of_requests(spark, file)
+    return spark.read.parquet(runs[-1]) if runs else None
+
+
+def runs_of_requests(spark: SparkSession, file: JobFile) -> list[str]:
+    """Name the folders of the producer's complete runs, the newest last; none without `dedup`."""
     address = table.address(file.beside)
     runs = table.complete_runs(Folders(spark, address).files(address)) if file.job.dedup else []
-    return spark.read.parquet(f"{address}/{runs[-1]}") if runs else None
+    return [f"{address}/{run}" for run in runs]
 
 
 @dataclass(frozen=True)

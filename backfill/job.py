@@ -7,7 +7,6 @@ Exit codes: 0 done, 1 the run failed, 2 wrong job file or settings, 3 stopped, 4
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
@@ -15,47 +14,33 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession, is_remote
 
 from backfill import connect, cursor, jvm
+from backfill.arguments import parse
 from backfill.counts import Counts
-from backfill.errors import AlreadyRunningError, BackfillError, StoppedError, WrongJobError
+from backfill.errors import AlreadyRunningError, BackfillError, RunFailedError, StoppedError
 from backfill.explain import spark_errors
+from backfill.reconcile import reconcile
 from backfill.run import backfill
 from backfill.session import session
 from backfill.settings import BackfillSettings, JobFile, read_job, read_settings
-from backfill.source import Session, database_session
+from backfill.source import database_session
 from backfill.watch import Pace, Watcher
 from schemas import requests_table, spark_jars
 from schemas.places import trail
 from schemas.settings import SettingsError
 from schemas.statuses import ExitCode
 
-_EPILOG = """\
-Example: spark-submit --packages PACKAGE backfill/job.py --job reviews.yaml
-Settings come from the environment (DATABASE_URL, LOG_LEVEL). Run it as often as you like: a run that finds nothing
-new writes nothing, and a second one on the same target ends at once."""
-
-
 # What `spark-submit` tells its Python: then the JVM is the process that a scheduler stops.
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-
-
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """What one start of the job was asked for; times in seconds."""
-
-    job: Path
-    watch: float | None = None
-    full_every: float = 3600.0
+Made = TypeVar("Made")
 
 
 @dataclass(slots=True)
@@ -68,11 +53,7 @@ class Outcome:
     error: str | None = None
     note: str | None = None
     stop: StoppedError | None = None
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise WrongJobError(f"arguments: {message}. See --help.")
+    told: dict[str, Any] | None = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def last_line(outcome: Outcome, seconds: float) -> str:
     """Write the counts of a run, whatever became of it, as one line of JSON."""
-    line: dict[str, Any] = {"job": outcome.job} | asdict(outcome.counts)
+    line: dict[str, Any] = {"job": outcome.job} | (asdict(outcome.counts) if outcome.told is None else outcome.told)
     line |= {"seconds": round(seconds, 1), "exit": int(outcome.exit_code)}
     line |= {"note": outcome.note} if outcome.note else {}
     line |= {"error": outcome.error} if outcome.error else {}
@@ -108,17 +89,33 @@ def last_line(outcome: Outcome, seconds: float) -> str:
 
 
 def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
-    asked = _parse(argv)
+    asked = parse(argv)
     settings = read_settings(os.environ)
     file = read_job(asked.job, os.environ)
     outcome.job = file.job.job
     if asked.watch is not None:
         return _watch(settings, file, Pace(asked.watch, asked.full_every), outcome)
+    if asked.reconcile:
+        return _reconcile(settings, file, outcome)
     with database_session(settings.database.url, file.job.job, file.target_name) as held:
-        _with_spark(settings, file, held, outcome.counts)
+        _with_spark(settings, file, lambda spark: backfill(spark, file, held, outcome.counts))
     if not cursor.keep(held.snapshot, file.target_name, outcome.counts):
         _say(sys.stderr, "backfill: the user of DATABASE_URL may not write headrace.backfills: nobody sees this run")
     return None
+
+
+def _reconcile(settings: BackfillSettings, file: JobFile, outcome: Outcome) -> None:
+    """Compare everything; raises `RunFailedError` when anything is wrong, or cannot be looked at now."""
+    outcome.told = {}
+    try:
+        with database_session(settings.database.url, file.job.job, file.target_name) as held:
+            findings = _with_spark(settings, file, lambda spark: reconcile(spark, file, held))
+    except AlreadyRunningError:
+        raise RunFailedError("a backfill of this target is running: reconcile when it has ended") from None
+    outcome.told = findings.told()
+    if wrong := {name: number for name, number in findings.faults.items() if number}:
+        what = ", ".join(f"{number} {name}" for name, number in wrong.items())
+        raise RunFailedError(f"reconcile: {what}; docs/runbook.md says what each means and what to do")
 
 
 def _watch(settings: BackfillSettings, file: JobFile, pace: Pace, outcome: Outcome) -> None:
@@ -146,49 +143,12 @@ def _watch(settings: BackfillSettings, file: JobFile, pace: Pace, outcome: Outco
         spark.stop()
 
 
-def _parse(argv: Sequence[str]) -> Arguments:
-    parser = _Parser(
-        prog="spark-submit backfill/job.py",
-        description="Join finished answers from Postgres into a warehouse table.",
-        epilog=_EPILOG.replace("PACKAGE", spark_jars.DELTA.coordinates(pyspark.__version__) or ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--job", type=Path, required=True, metavar="FILE", help="the job file (YAML)")
-    parser.add_argument(
-        "--watch",
-        type=_seconds,
-        nargs="?",
-        const=60.0,
-        metavar="SECONDS",
-        help="stay, and look for new answers every so many seconds (60); ends with SIGTERM, between two runs",
-    )
-    parser.add_argument(
-        "--full-every",
-        type=_seconds,
-        default=3600.0,
-        metavar="SECONDS",
-        help="with --watch: read everything again after so long, for changes of the source that no file shows (3600)",
-    )
-    return Arguments(**vars(parser.parse_args(argv)))
-
-
-def _seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError("must be a number of seconds above 0")
-    return number
-
-
-def _with_spark(settings: BackfillSettings, file: JobFile, held: Session, counts: Counts) -> None:
+def _with_spark(settings: BackfillSettings, file: JobFile, act: Callable[[SparkSession], Made]) -> Made:
     spark = session(f"headrace backfill {file.job.job}", spark_jars.needs(file.job))
     try:
         _check_shared(spark, file)
         with spark_errors():
-            backfill(spark, file, held, counts)
+            return act(spark)
     finally:
         # When its process is gone already, the error that told so is the one to hear.
         with suppress(Py4JError, OSError):

@@ -96,7 +96,7 @@ class Backfill:
         return transform.keyed(rows, self.file.job.id, self.target.shape.source)
 
     def _answers(self) -> DataFrame:
-        return transform.answers(self.results, _output(self.file), self.file.prompt_version)
+        return transform.answers(self.results, output(self.file), self.file.prompt_version)
 
 
 def backfill(spark: SparkSession, file: JobFile, held: Session, into: Counts) -> None:
@@ -104,28 +104,39 @@ def backfill(spark: SparkSession, file: JobFile, held: Session, into: Counts) ->
 
     Raises `BackfillError` or `SettingsError`, or what Spark raises.
     """
-    partition_by = file.job.target.partition_by
-    kind = _KINDS[file.job.target.format]
-    rows = kind.fitted(transform.storable(reading.read(spark, file), partition_by))
-    schema = StructType([*rows.schema.fields, *llm_schema(_output(file)).fields])
-    shape = Shape(schema, len(rows.schema.fields), file.job.id, partition_by)
-    target = kind(spark, file.job.target.table or file.target_path, shape)
-    fan = _fanout(spark, file, held)
+    rows, target = opened(spark, file)
+    fan = find_fanout(spark, file, held)
     try:
         present = target.existing()
-        results = _results(spark, file, held, fan, None if present is None else held.snapshot.since)
+        results = read_results(spark, file, held, fan, None if present is None else held.snapshot.since)
         Backfill(rows, results, fan, target, present, file, held, into).carry_out()
     finally:
         if fan:
             fan.free()
 
 
-def _fanout(spark: SparkSession, file: JobFile, held: Session) -> Fanout | None:
+def opened(spark: SparkSession, file: JobFile) -> tuple[DataFrame, Target]:
+    """Open the source, with the types that the target has, and the target; nothing is run.
+
+    Raises `BackfillError` or `SettingsError`.
+    """
+    partition_by = file.job.target.partition_by
+    kind = _KINDS[file.job.target.format]
+    rows = kind.fitted(transform.storable(reading.read(spark, file), partition_by))
+    schema = StructType([*rows.schema.fields, *llm_schema(output(file)).fields])
+    shape = Shape(schema, len(rows.schema.fields), file.job.id, partition_by)
+    return rows, kind(spark, file.job.target.table or file.target_path, shape)
+
+
+def find_fanout(spark: SparkSession, file: JobFile, held: Session) -> Fanout | None:
+    """Settle whom the results are for, if the producer has said who asks what."""
     requests = fanout.requests(spark, file)
     return None if requests is None else Fanout.of(requests, reader.read(spark, held.snapshot, KNOWN, former=True))
 
 
-def _results(spark: SparkSession, file: JobFile, held: Session, fan: Fanout | None, since: str | None) -> DataFrame:
+def read_results(
+    spark: SparkSession, file: JobFile, held: Session, fan: Fanout | None, since: str | None
+) -> DataFrame:
     """Read the results from a cursor on; all of them where one may be another row's answer."""
     shared = fan is not None and fan.shared
     names = columns(with_json=file.json_schema is not None, by_request=shared)
@@ -133,7 +144,8 @@ def _results(spark: SparkSession, file: JobFile, held: Session, fan: Fanout | No
     return fan.delivered(results) if fan else results.withColumn(CURRENT, fn.lit(False))
 
 
-def _output(file: JobFile) -> DataType | None:
+def output(file: JobFile) -> DataType | None:
+    """Give the type of the parsed answers, None without a JSON schema."""
     return None if file.json_schema is None else output_type(file.json_schema)
 
 

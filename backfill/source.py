@@ -129,8 +129,7 @@ def rows_of(query: Query, number: int) -> Iterator[pa.RecordBatch]:
     """
     try:
         with closing(_connect(query.snapshot.url)) as connection:
-            connection.execute(_BEGIN)
-            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(query.snapshot.name)))
+            _see(connection, query.snapshot)
             with connection.cursor().copy(_copy(query, number)) as rows:
                 yield from (parse(piece, query.columns) for piece in _pieces(rows))
     except (psycopg.Error, UnreachableError) as error:
@@ -147,6 +146,19 @@ def asking(url: SecretStr) -> Iterator[psycopg.Connection]:
         raise NotAllowedError(_say(error)) from None
     except psycopg.Error as error:
         raise UnreachableError(f"the database refused: {_say(error)}") from None
+
+
+@contextmanager
+def in_snapshot(snapshot: Snapshot) -> Iterator[psycopg.Connection]:
+    """Open a connection that sees what a snapshot does, while that is held; raises as `asking` does."""
+    with asking(snapshot.url) as connection:
+        _see(connection, snapshot)
+        yield connection
+
+
+def _see(connection: psycopg.Connection, snapshot: Snapshot) -> None:
+    connection.execute(_BEGIN)
+    connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot.name)))
 
 
 def _connect(url: SecretStr) -> psycopg.Connection:

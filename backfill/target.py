@@ -65,6 +65,10 @@ class Target(ABC):
         Raises `RunFailedError` if its columns are not the wanted ones.
         """
 
+    def found(self) -> DataFrame | None:
+        """The rows that are there, as `existing` gives them, with nothing cleared up."""
+        return self.existing()
+
     @abstractmethod
     def create(self, rows: DataFrame, ready: Ready) -> None:
         """Make the table. `ready` is called before it shows, where the format has such a moment, else after."""

@@ -42,6 +42,10 @@ class ParquetTarget(Target):
     def existing(self) -> DataFrame | None:
         """See `Target`; also refuses a folder that holds files of others, since a switch would drop them."""
         self._recover()
+        return self.found()
+
+    def found(self) -> DataFrame | None:
+        """See `Target`."""
         visible = [file for file in self._folders.files(self.path) if not is_hidden(file)]
         if others := [file for file in visible if not file.endswith(".parquet")]:
             raise RunFailedError(f"target {self.path} holds {others[0]}: give the table a folder of its own")

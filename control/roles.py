@@ -48,7 +48,7 @@ GRANTS: Mapping[str, Sequence[str]] = {
         f"UPDATE (state, paused_for, {_COUNTS}, updated_at, finished_at) ON headrace.jobs",
     ),
     "headrace_backfill": (
-        "SELECT ON headrace.results, headrace.former_results, headrace.backfills",
+        "SELECT ON headrace.results, headrace.former_results, headrace.backfills, headrace.jobs",
         "INSERT ON headrace.backfills",
         *_beside(tables.backfills),
     ),

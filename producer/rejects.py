@@ -10,11 +10,12 @@ from producer.columns import column
 from producer.settings import JobFile
 from producer.source import Table
 from producer.verdicts import DETAIL, REASON
+from schemas import rejects_table
 
 
 def folder(file: JobFile, run: str) -> str:
     """Name the folder of one run's rejected rows."""
-    return f"{file.locate(file.job.target.base).rstrip('/')}_rejects/run={run}"
+    return rejects_table.folder(file.locate(file.job.target.base), run)
 
 
 def rejected(judged: DataFrame, table: Table) -> DataFrame:

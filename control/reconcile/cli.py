@@ -35,6 +35,7 @@ def reconcile(job: _Job = None, topic: _Topic = None, fix: _Fix = False, as_json
     """Find messages that the workers have dealt with and that have neither a result nor a dead letter.
 
     Such gaps are left by a database that lost commits, and by messages that expired unread. Nothing is committed.
+    The warehouse is compared by `spark-submit backfill/job.py --job FILE --reconcile`.
 
     Example: headrace reconcile reviews --fix
     """
@@ -88,3 +89,4 @@ def _tell(account: Account, *, fixed: bool) -> None:
             f"{account.expired_unread} offsets expired unread: run the producer, which publishes every row "
             "that has no result"
         )
+    typer.echo("the warehouse against all this: spark-submit backfill/job.py --job FILE --reconcile")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -68,6 +69,13 @@ class World:
 
     def submit(self) -> tuple[int, dict[str, Any], str, float]:
         """Start it as a program of its own: exit code, last line, what it said, seconds."""
+        began = time.monotonic()
+        started = self.begin()
+        said, complained = started.communicate(timeout=400)
+        return started.returncode, json.loads(said.splitlines()[-1]), said + complained, time.monotonic() - began
+
+    def begin(self) -> subprocess.Popen[str]:
+        """Start it as a program in a group of processes of its own."""
         submit = Path(sys.executable).with_name("spark-submit")
         quiet = [f"--conf=spark.{name}" for name in ("ui.enabled=false", "sql.shuffle.partitions=2")]
         command = [str(submit), "--master", "local[2]", *quiet, str(ROOT / "producer" / "job.py")]
@@ -78,11 +86,8 @@ class World:
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
         environ = {**os.environ, **self.environ, **settings, "SPARK_LOCAL_IP": "127.0.0.1"}
-        began = time.monotonic()
-        ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=400)
-        seconds = time.monotonic() - began
-        told = ended.stdout + ended.stderr
-        return ended.returncode, json.loads(ended.stdout.splitlines()[-1]), told, seconds
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=environ, text=True, start_new_session=True, stdout=pipe, stderr=pipe)
 
     def published(self) -> Counter[str]:
         return Counter((m.key() or b"").decode() for m in read_all(self.fleet.kafka, self.fleet.topic))
@@ -208,3 +213,26 @@ def test_failures_and_a_budget_that_is_too_small_stop_it_and_the_rows_are_asked_
     assert run.forecast.rows == 0
     assert world.fleet.ended() == 991
     assert world.endpoint.stats()["duplicate_bills"] == 0
+
+
+def test_a_producer_that_is_ended_in_its_canary_leaves_no_run_open(world: World) -> None:
+    world.endpoint.set_script({"rules": [{"latency_ms": 3_600_000}]})
+    world.fleet.start(1)
+    world.job(routes=[])
+
+    def states() -> list[str]:
+        return [state for (state,) in world.sql("SELECT state FROM headrace.jobs WHERE job = %(job)s ORDER BY run")]
+
+    def end(started: subprocess.Popen[str], by: signal.Signals, *found: str) -> str:
+        """Wait until its canary is under way, and end it with all its processes."""
+        wait_for(lambda: states() == [*found], 120, lambda: f"{states()}, exit {started.poll()}")
+        os.killpg(started.pid, by)
+        return started.communicate(timeout=60)[0]
+
+    told = end(world.begin(), signal.SIGTERM, "canary")
+    assert json.loads(told.splitlines()[-1])["exit"] == 3
+    assert states() == ["cancelled"]
+    end(world.begin(), signal.SIGKILL, "cancelled", "canary")
+    assert states() == ["cancelled", "canary"]
+    world.sql("UPDATE headrace.jobs SET created_at = created_at - interval '10 s' WHERE job = %(job)s RETURNING run")
+    end(world.begin(), signal.SIGTERM, "cancelled", "cancelled", "canary")

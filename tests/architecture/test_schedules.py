@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from backfill import job as backfill
+from backfill import arguments as backfill
 from producer import arguments as producer
 from tests.architecture.compose_file import ROOT
 
@@ -61,7 +61,7 @@ def test_airflow_starts_the_jobs_with_options_that_they_take(made: list[tuple[st
     tasks = {name: options for name, options in made if not name.startswith("headrace_")}
     assert tasks.keys() == {"publish", "backfill"}
     assert producer.parse(tasks["publish"]["application_args"]).job
-    assert backfill._parse(tasks["backfill"]["application_args"]).job
+    assert backfill.parse(tasks["backfill"]["application_args"]).job
     for options in tasks.values():
         assert (ROOT / options["application"].removeprefix("/opt/headrace/")).is_file()
     assert tasks["publish"]["retries"] == 0
@@ -75,5 +75,5 @@ def test_cron_locks_and_starts_the_job_with_options_that_it_takes() -> None:
     words = command.split(" >> ")[0].split()
     assert words[:2] == ["flock", "-n"]
     script = words.index("/opt/headrace/backfill/job.py")
-    assert backfill._parse(words[script + 1 :]).job
+    assert backfill.parse(words[script + 1 :]).job
     assert "%" not in entry, "cron reads a percent sign as a line break"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from backfill import cursor, source
+from backfill import cursor, source, standing
 from backfill.counts import Counts as BackfillCounts
 from control.cli import app
 from control.exporter.reading import Reader
@@ -80,7 +80,7 @@ ALLOWED = {
     READ: {"worker", "producer", "backfill", "reader", "operator"},
     FORMER: {"producer", "backfill", "reader", "operator"},
     LEDGER: {"worker", "producer", "reader", "operator"},
-    RUNS: {"worker", "producer", "reader", "operator"},
+    RUNS: {"worker", "producer", "backfill", "reader", "operator"},
     SESSION: {"operator"},
 }
 
@@ -194,6 +194,7 @@ def test_a_target_is_joined_as_the_backfill(roles: Roles, fleet: Fleet) -> None:
         assert cursor.keep(session.snapshot, "somewhere", BackfillCounts())
         cursor.seen(url, fleet.job, "somewhere")
         assert not cursor.news(url, "nobody's", session.snapshot.cursor)
+        assert standing.read(session.snapshot, "somewhere", None).backfill is not None
 
 
 @pytest.mark.parametrize("role", ["reader", "operator"])

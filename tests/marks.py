@@ -18,6 +18,7 @@ MARKER = "PROMPT-MARKER-77c2"
 WIDE = 'Zeichen „7c" <\\> 鍵&'
 _PIECE = 1 << 20
 _OVERLAP = 1 << 10
+_BEFORE = 150
 
 
 def forms(mark: str) -> dict[str, bytes]:
@@ -65,16 +66,16 @@ class Search:
         """Look at a text; `which` says more of where it is than the place that its bytes count for."""
         content = text.encode("utf8", "surrogatepass") if isinstance(text, str) else text
         self.looked[place] += len(content)
-        self._note(f"{place} {which}".strip(), {mark for mark, form in self._wanted.items() if form in content})
+        self._note(f"{place} {which}".strip(), self._found(content))
 
     def file(self, place: str, path: Path) -> None:
         """Look at a file of any size."""
-        found: set[str] = set()
+        found: dict[str, str] = {}
         tail = b""
         with path.open("rb") as content:
             while piece := content.read(_PIECE):
                 self.looked[place] += len(piece)
-                found |= {mark for mark, form in self._wanted.items() if form in tail + piece}
+                found = self._found(tail + piece) | found
                 tail = piece[-_OVERLAP:]
         self._note(f"{place} {path.name}", found)
 
@@ -89,5 +90,10 @@ class Search:
         """How many bytes of each place it has looked at."""
         return ", ".join(f"{place} {size:,}" for place, size in sorted(self.looked.items()))
 
-    def _note(self, where: str, found: Iterable[str]) -> None:
-        self.hits += [f"{where}: {mark}" for mark in sorted(found)]
+    def _found(self, content: bytes) -> dict[str, str]:
+        """Each mark that is there, with what stands before it."""
+        places = {mark: content.find(form) for mark, form in self._wanted.items()}
+        return {mark: repr(content[max(0, at - _BEFORE) : at]) for mark, at in places.items() if at >= 0}
+
+    def _note(self, where: str, found: Mapping[str, str]) -> None:
+        self.hits += [f"{where}: {mark} after {before}" for mark, before in sorted(found.items())]

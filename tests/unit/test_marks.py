@@ -50,7 +50,7 @@ def test_a_mark_on_the_edge_of_two_pieces_of_a_file_is_found(tmp_path: Path) -> 
     path.write_bytes(b"." * ((1 << 20) - 5) + MARKER.encode())
     search = Search()
     search.file("logs", path)
-    assert search.hits == [f"logs worker.log: {MARKER} (plain)"]
+    assert search.hits == [f"logs worker.log: {MARKER} (plain) after b'{'.' * 150}'"]
 
 
 def test_it_says_how_much_it_has_looked_at() -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
 
 from backfill.errors import BackfillError, RunFailedError
 
@@ -35,6 +36,16 @@ _KNOWN = [
         (r"\[([A-Z][A-Z0-9_.]+)\]", f"Spark ended the run with {{0}}. {_DEBUG}"),
     )
 ]
+
+
+# These print each error that has a place in SQL, by a way of their own to standard error.
+_LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+def hush() -> None:
+    """Keep pyspark from printing the errors that it raises, which quote values of rows: each is told in one line."""
+    for name in _LOUD:
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def first_line(error: BaseException) -> str:

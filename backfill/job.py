@@ -26,7 +26,7 @@ from backfill import connect, cursor, jvm
 from backfill.arguments import parse
 from backfill.counts import Counts
 from backfill.errors import AlreadyRunningError, BackfillError, RunFailedError, StoppedError
-from backfill.explain import spark_errors
+from backfill.explain import hush, spark_errors
 from backfill.reconcile import reconcile
 from backfill.run import backfill
 from backfill.session import session
@@ -65,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         jvm.pass_on(lambda: os.kill(os.getpid(), signal.SIGTERM))
     # Spark's Python side logs the errors that it raises; here each is told once, in one line.
     logging.basicConfig(handlers=[logging.NullHandler()])
+    hush()
     try:
         _carry_out(sys.argv[1:] if argv is None else argv, outcome)
     except AlreadyRunningError as error:

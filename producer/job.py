@@ -24,6 +24,7 @@ from producer.arguments import parse
 from producer.counts import Counts
 from producer.dryrun import Estimate, dry_run
 from producer.errors import ProducerError, StoppedError
+from producer.explain import hush
 from producer.pipeline import publish, reach
 from producer.refusals import problems
 from producer.run import Run
@@ -59,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         jvm.pass_on(lambda: os.kill(os.getpid(), signal.SIGTERM))
     # Spark's Python side logs the errors that it raises; here each is told once, in one line.
     logging.basicConfig(handlers=[logging.NullHandler()])
+    hush()
     try:
         _carry_out(sys.argv[1:] if argv is None else argv, outcome)
     except KeyboardInterrupt:

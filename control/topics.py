@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata  # type: ignore[attr-defined]
 
 from schemas import kafka, topics
 from schemas.settings import KafkaSettings, SettingsError, TopicSettings
 
 _TIMEOUT_SECONDS = 30
 _LOOK_SECONDS = 10
+# By then a broker that refuses us has said so.
+_REFUSAL_SECONDS = 2
 
 
 class KafkaUnreachableError(Exception):
@@ -28,33 +32,63 @@ def make_topics(settings: KafkaSettings, names: TopicSettings, jobs: list[str]) 
     Without jobs the plain prompts topic is made. Raises `KafkaUnreachableError`, `TopicRefusedError`, and
     `SettingsError` for properties that the client does not take.
     """
-    client = admin(settings)
-    found = _names(client, settings, _TIMEOUT_SECONDS)
+    brokers = admin(settings)
+    found = brokers.topics(_TIMEOUT_SECONDS)
     wanted = _wanted(names, jobs)
     missing = [topic for topic in wanted if topic.topic not in found]
-    made = {name: _outcome(name, future) for name, future in _create(client, missing).items()}
+    made = {name: _outcome(name, future) for name, future in _create(brokers.client, missing).items()}
     return {topic.topic: made.get(topic.topic, False) for topic in wanted}
 
 
 def existing_topics(settings: KafkaSettings) -> set[str]:
     """Name all topics; raises `KafkaUnreachableError` and `SettingsError`."""
-    return _names(admin(settings), settings, _LOOK_SECONDS)
+    return set(admin(settings).topics(_LOOK_SECONDS))
 
 
-def _names(client: AdminClient, settings: KafkaSettings, seconds: float) -> set[str]:
+@dataclass(frozen=True)
+class Brokers:
+    """A client for questions, and what it was refused for."""
+
+    client: AdminClient
+    servers: str
+    refusals: kafka.Refusals
+
+    def topics(self, seconds: float) -> Mapping[str, TopicMetadata]:
+        """All topics by name.
+
+        Raises `KafkaUnreachableError`, and within seconds `SettingsError` where the brokers do not take us for who we
+        are, or are not those that we trust: the client itself would try again for ever.
+        """
+        try:
+            return self._listed(min(_REFUSAL_SECONDS, seconds))
+        except KafkaException:
+            self._raise_refusal()
+        try:
+            return self._listed(seconds - _REFUSAL_SECONDS)
+        except KafkaException as error:
+            self._raise_refusal()
+            raise KafkaUnreachableError(f"{self.servers}: {error.args[0].str()}") from None
+
+    def _listed(self, seconds: float) -> Mapping[str, TopicMetadata]:
+        found: Mapping[str, TopicMetadata] = self.client.list_topics(timeout=seconds).topics
+        return found
+
+    def _raise_refusal(self) -> None:
+        self.client.poll(0)
+        if self.refusals.last:
+            raise SettingsError("settings", [f"kafka: {self.refusals.last}: {kafka.CHECK}"]) from None
+
+
+def admin(settings: KafkaSettings) -> Brokers:
+    """Make a client for questions; raises `SettingsError` for properties that it does not take."""
+    refusals = kafka.Refusals()
     try:
-        return set(client.list_topics(timeout=seconds).topics)
-    except KafkaException as error:
-        raise KafkaUnreachableError(f"{settings.bootstrap_servers}: {error.args[0].str()}") from None
-
-
-def admin(settings: KafkaSettings) -> AdminClient:
-    """A client for questions; raises `SettingsError` for properties that it does not take."""
-    try:
-        return AdminClient({**kafka.common(settings), "log_level": "0"})
+        wanted: dict[str, Any] = {**kafka.common(settings), "log_level": "0", "error_cb": refusals}
+        client = AdminClient(wanted)
     except (KafkaException, ValueError) as error:
         said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        raise SettingsError("settings", [f"kafka: {said}: check KAFKA_SASL_* and KAFKA_SSL_*"]) from None
+        raise SettingsError("settings", [f"kafka: {said}: {kafka.CHECK}"]) from None
+    return Brokers(client, settings.bootstrap_servers, refusals)
 
 
 def _wanted(names: TopicSettings, jobs: list[str]) -> list[NewTopic]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
@@ -16,6 +17,8 @@ from schemas.settings import KafkaSettings
 DELIVERY_SECONDS = 180
 _PROBE_SECONDS = 15
 _ADMIN_SECONDS = 20
+# By then a broker that refuses us has said so.
+_REFUSAL_SECONDS = 2
 # Of one task, above which it waits for the broker; librdkafka's own limit is 1 GiB.
 _QUEUE_KIB = 65_536
 _MESSAGES_BETWEEN_POLLS = 1_000
@@ -103,13 +106,15 @@ class Delivery:
 def check_topic(settings: KafkaSettings, topic: str) -> bool:
     """Ask the broker for the topic before anything is read; tells whether it exists.
 
-    Raises `UnreachableError` within 20 s, and `WrongJobError` for properties that the client does not take and for
-    a compacted topic: there a newer prompt of an id would take the older one away unread.
+    Raises `UnreachableError` within 20 s, and `WrongJobError` for properties that the client does not take, for a
+    broker that refuses us, and for a compacted topic: there a newer prompt of an id would take the older one away
+    unread.
     """
     _producer(settings)
-    admin = _admin(settings)
+    refusals = kafka.Refusals()
+    admin = _admin(settings, refusals)
     try:
-        if topic not in admin.list_topics(timeout=_ADMIN_SECONDS).topics:
+        if topic not in _topics(admin, refusals):
             return False
         policy = _config(admin, topic).get("cleanup.policy", "")
     except KafkaException as error:
@@ -136,6 +141,21 @@ def make_topic(settings: KafkaSettings, topic: str, partitions: int) -> None:
             raise UnreachableError(f"kafka: topic {topic} could not be made: {_say(error)}") from None
 
 
+def _topics(admin: AdminClient, refusals: kafka.Refusals) -> Collection[str]:
+    """Name all topics; the client would try a refusal again until the time is over, so it is asked for early."""
+    for seconds in (_REFUSAL_SECONDS, _ADMIN_SECONDS - _REFUSAL_SECONDS):
+        try:
+            found: Collection[str] = admin.list_topics(timeout=seconds).topics
+        except KafkaException as error:
+            admin.poll(0)
+            if refusals.last:
+                raise WrongJobError(f"kafka settings: {refusals.last}: {kafka.CHECK}") from None
+            last = error
+        else:
+            return found
+    raise last
+
+
 def _config(admin: AdminClient, topic: str) -> Mapping[str, str]:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
@@ -148,9 +168,10 @@ def _config(admin: AdminClient, topic: str) -> Mapping[str, str]:
     return {name: entry.value or "" for name, entry in entries.items()}
 
 
-def _admin(settings: KafkaSettings) -> AdminClient:
+def _admin(settings: KafkaSettings, refusals: kafka.Refusals | None = None) -> AdminClient:
+    heard: dict[str, Any] = {} if refusals is None else {"error_cb": refusals}
     try:
-        return AdminClient({**kafka.common(settings), "log_level": "0"})
+        return AdminClient({**kafka.common(settings), "log_level": "0", **heard})
     except KafkaException as error:
         raise WrongJobError(f"kafka settings: {_say(error)}") from None
 

@@ -15,6 +15,11 @@ MAX_STARTS = 3
 
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SERVER = re.compile(r"(\[[^\]]*\]|[^:]*)(:\d*)?")
+_REFUSED = re.compile(
+    "authentication failed|no pg_hba.conf entry|certificate verify failed|does not match host name"
+    "|root certificate file|does not support SSL"
+)
+_PLACE = "connection failed: connection to server at "
 
 
 def address_fault(rest: str) -> str | None:
@@ -29,3 +34,16 @@ def address_fault(rest: str) -> str | None:
     if not all(_SERVER.fullmatch(one) for one in servers.partition("?")[0].split(",")):
         return "must name its port by a number, and percent-encode / and : in the user and the password"
     return None
+
+
+def told(error: Exception) -> str:
+    """Say in one line why no connection could be made: addresses and names, never a password."""
+    return " ".join(str(error).strip().split("\n", maxsplit=1)[0].removeprefix(_PLACE).split())
+
+
+def is_refusal(said: str) -> bool:
+    """Tell whether no repetition helps: the server does not know us, or is not the one that we trust.
+
+    A server that says so in another language is waited for instead.
+    """
+    return bool(_REFUSED.search(said))

@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Protocol, TypeAlias
+
 from schemas.settings import KafkaSettings
 from schemas.topics import MAX_MESSAGE_BYTES, PARTITIONER
 
 # Room for the record's own framing above the largest message we publish.
 _FRAMING_BYTES = 100_000
+# librdkafka tries these again for ever: the broker does not know us, or is not the one that we trust.
+_REFUSED = frozenset({"_AUTHENTICATION", "_SSL"})
+CHECK = "check KAFKA_SECURITY_PROTOCOL, KAFKA_SASL_* and KAFKA_SSL_*"
+
+
+Words: TypeAlias = str
+
+
+class ClientError(Protocol):
+    """What a client tells its `error_cb`."""
+
+    def name(self) -> Words:
+        """librdkafka's name of the error."""
+
+    def str(self) -> Words:
+        """What happened, with the broker's address, never with a secret."""
+
+
+class Refusals:
+    """A client's `error_cb`: keeps the last error that no repetition heals. The client must be polled to tell it."""
+
+    def __init__(self) -> None:
+        self.last: str | None = None
+
+    def __call__(self, error: ClientError) -> None:
+        """Hear one error."""
+        if error.name() in _REFUSED:
+            self.last = error.str()
 
 
 def common(kafka: KafkaSettings) -> dict[str, str]:

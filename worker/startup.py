@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from schemas.database import REVISION
+from schemas.database import REVISION, is_refusal
 from worker.errors import StopAskedError, StoreUnavailableError, WrongSettingsError
 
 log = logging.getLogger(__name__)
@@ -27,21 +27,27 @@ class Schema(Protocol):
     async def revision(self) -> str | None:
         """The revision, or None before the first migration; raises `StoreUnavailableError`."""
 
+    async def trouble(self) -> str | None:
+        """Why no connection can be made, or None."""
+
 
 class Brokers(Protocol):
     """Who can reach Kafka."""
 
     def reachable(self, seconds: float) -> str | None:
-        """Say what is wrong, or None; blocks for as long as `seconds`."""
+        """Say what is wrong, or None; blocks for as long as `seconds`, raises `WrongSettingsError` for a refusal."""
 
 
 async def wait_for_database(store: Schema, stop: asyncio.Event) -> None:
-    """Wait until the tables are there in our revision; raises `WrongSettingsError` for one we do not know."""
+    """Wait until the tables are there in our revision.
+
+    Raises `WrongSettingsError` for a revision that we do not know, and where no repetition helps.
+    """
     await _wait("database", "check DATABASE_URL and run `headrace migrate`", lambda: _schema(store), stop)
 
 
 async def wait_for_kafka(brokers: Brokers, servers: str, stop: asyncio.Event) -> None:
-    """Wait until a broker answers."""
+    """Wait until a broker answers; raises `WrongSettingsError` where no repetition helps."""
 
     async def ask() -> str | None:
         return await asyncio.to_thread(brokers.reachable, _BROKER_SECONDS)
@@ -53,7 +59,10 @@ async def _schema(store: Schema) -> str | None:
     try:
         revision = await store.revision()
     except StoreUnavailableError as error:
-        return str(error)
+        said = await store.trouble() or str(error)
+        if is_refusal(said):
+            raise WrongSettingsError(f"DATABASE_URL: {said}") from None
+        return said
     if revision is None or revision < REVISION:
         return f"its schema is at revision {revision or 'none'}, {REVISION} is needed"
     if revision > REVISION:

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from schemas.database import LEASE_SECONDS, MAX_STARTS
+from schemas.database import LEASE_SECONDS, MAX_STARTS, told
 from schemas.settings import DatabaseSettings
 from worker import sql
 from worker.core.amounts import Bound
@@ -56,6 +56,7 @@ class PostgresStore:
     ) -> None:
         self._worker = worker
         self._bound = bound
+        self._url = database.url
         self._pool = AsyncConnectionPool(
             database.url.get_secret_value(),
             min_size=1,
@@ -88,6 +89,16 @@ class PostgresStore:
         except SchemaMissingError:
             return None
         return str(found[0][0]) if found else None
+
+    async def trouble(self) -> str | None:
+        """Why no connection can be made, in the driver's words, or None; the pool itself keeps that to itself."""
+        try:
+            url = self._url.get_secret_value()
+            connection = await AsyncConnection.connect(url, connect_timeout=_CONNECT_SECONDS)
+        except psycopg.OperationalError as error:
+            return told(error)
+        await connection.close()
+        return None
 
     async def claim(self, works: Sequence[Work]) -> list[Claim]:
         """Claim in one transaction; answers in the order of `works`."""

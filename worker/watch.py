@@ -7,11 +7,14 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from datetime import datetime
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType  # type: ignore[attr-defined]
 
+from schemas.kafka import CHECK, Refusals
 from worker.core.offsets import Partition
+from worker.errors import WrongSettingsError
 from worker.messages import made
 
 log = logging.getLogger(__name__)
@@ -28,7 +31,9 @@ class KafkaWatch:
 
     def __init__(self, config: dict[str, str]) -> None:
         self._config = config
-        self._admin = made(lambda: AdminClient({**config}, logger=logging.getLogger("librdkafka")))
+        self._refusals = Refusals()
+        wanted: dict[str, Any] = {**config, "error_cb": self._refusals}
+        self._admin = made(lambda: AdminClient(wanted, logger=logging.getLogger("librdkafka")))
         self._ids: dict[str, str] = {}
         self._checked: set[str] = set()
         self._closing = threading.Event()
@@ -44,10 +49,13 @@ class KafkaWatch:
         self._closing.set()
 
     def reachable(self, seconds: float) -> str | None:
-        """Ask any broker for its topics; says what is wrong, or None."""
+        """Ask any broker for its topics; says what is wrong, or None. Raises `WrongSettingsError` for a refusal."""
         try:
             self._admin.list_topics(timeout=seconds)
         except KafkaException as error:
+            self._admin.poll(0)
+            if self._refusals.last:
+                raise WrongSettingsError(f"kafka: {CHECK}: {self._refusals.last}") from None
             return str(error.args[0].name())
         return None
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from control.dead_letters.letters import Place, Raw
 from control.dead_letters.ranges import BROKER_SECONDS, Partition, Ranges
-from schemas import kafka
+from control.topics import admin
 from schemas.settings import KafkaSettings
 
 # A gap between two wanted messages that is cheaper to read over than to jump over.
@@ -26,10 +25,9 @@ class Reader:
 
     def __init__(self, settings: KafkaSettings, group: str) -> None:
         self._stream, self._look = Ranges(settings, group), Ranges(settings, group)
-        self._admin = AdminClient({**kafka.common(settings), "log_level": "0"})
-        with self._look.translated("list"):
-            found = self._look.consumer.list_topics(timeout=BROKER_SECONDS).topics
-        self._topics = {name: len(topic.partitions) for name, topic in found.items()}
+        brokers = admin(settings)
+        self._admin = brokers.client
+        self._topics = {name: len(topic.partitions) for name, topic in brokers.topics(BROKER_SECONDS).items()}
 
     @property
     def topics(self) -> frozenset[str]:

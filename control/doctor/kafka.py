@@ -50,8 +50,9 @@ class KafkaFacts:
 
 def look(settings: KafkaSettings, names: TopicSettings, group: str) -> KafkaFacts:
     """Ask the brokers; raises `KafkaUnreachableError` and `SettingsError`."""
-    client = admin(settings)
-    partitions = _partitions(client, settings)
+    brokers = admin(settings)
+    client = brokers.client
+    partitions = {name: len(topic.partitions) for name, topic in brokers.topics(_SECONDS).items()}
     prompts = sorted(topic for topic in partitions if subscribes_to(names.prompts, topic))
     ours = [topic for topic in (*prompts, names.dead_letters) if topic in partitions]
     untold: list[str] = []
@@ -64,14 +65,6 @@ def look(settings: KafkaSettings, names: TopicSettings, group: str) -> KafkaFact
         lag=_ask(f"offsets of group {group}", lambda: Lags(settings, group).of(prompts), untold),
         untold=untold,
     )
-
-
-def _partitions(client: AdminClient, settings: KafkaSettings) -> dict[str, int]:
-    try:
-        found = client.list_topics(timeout=_SECONDS).topics
-    except KafkaException as error:
-        raise KafkaUnreachableError(f"{settings.bootstrap_servers}: {error.args[0].str()}") from None
-    return {name: len(topic.partitions) for name, topic in found.items()}
 
 
 def _ask(what: str, question: Callable[[], T], untold: list[str]) -> T | None:

@@ -22,7 +22,7 @@ from control.status.lag import Lags
 from control.status.moment import Facts, document
 from control.status.reading import read
 from control.topics import KafkaUnreachableError
-from schemas.settings import DatabaseSettings, GroupSettings, KafkaSettings
+from schemas.settings import DatabaseSettings, GroupSettings, KafkaSettings, SettingsError
 from schemas.statuses import ExitCode
 
 SETTINGS = (
@@ -72,6 +72,8 @@ def _lag(lags: Lags, facts: Facts) -> tuple[list[Lag] | None, list[str]]:
         return lags.of(topics), []
     except KafkaUnreachableError as error:
         return None, [f"kafka: {error}. Check KAFKA_BOOTSTRAP_SERVERS and that the broker is up."]
+    except SettingsError as error:
+        return None, error.problems
 
 
 def _once(look: Callable[[], StatusDocument], *, json: bool) -> StatusDocument:

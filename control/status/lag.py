@@ -20,7 +20,8 @@ class Lags:
     def __init__(self, settings: KafkaSettings, group: str) -> None:
         self._servers = settings.bootstrap_servers
         self._group = group
-        self._admin = admin(settings)
+        self._brokers = admin(settings)
+        self._admin = self._brokers.client
 
     def of(self, topics: Iterable[str]) -> list[Lag]:
         """Look at these topics; one that is not there has no partitions."""
@@ -30,7 +31,7 @@ class Lags:
             raise KafkaUnreachableError(f"{self._servers}: {error.args[0].str()}") from None
 
     def _look(self, topics: list[str]) -> list[Lag]:
-        known = self._admin.list_topics(timeout=_SECONDS).topics
+        known = self._brokers.topics(_SECONDS)
         places = [TopicPartition(t, p) for t in topics if t in known for p in sorted(known[t].partitions)]
         if not places:
             return []

@@ -1,4 +1,4 @@
-"""The shipped compose file, brought up under a project name and ports of its own.
+"""The shipped compose file in a clean tree, brought up under a project name and ports of its own.
 
 Images and bases are taken from the same variables as the file itself (`KAFKA_IMAGE`, `POSTGRES_IMAGE`, ...);
 `HEADRACE_TEST_DOCKER_BUILD` holds further options of `docker build`.
@@ -12,12 +12,15 @@ import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from deploy.local import ports
 
@@ -75,21 +78,39 @@ class Container:
 class Stack:
     """One project of the compose file."""
 
+    root: Path
     project: str
-    kafka_port: int
-    postgres_port: int
+    ports: Mapping[str, int]
     settings: Mapping[str, str]
 
     @property
     def kafka(self) -> str:
         """Bootstrap servers for this machine."""
-        return f"127.0.0.1:{self.kafka_port}"
+        return f"127.0.0.1:{self.ports['kafka']}"
 
     @property
     def database(self) -> str:
         """The URL for this machine."""
         inside = SECRETS.joinpath("database-url").read_text().strip()
-        return inside.replace("@postgres:5432", f"@127.0.0.1:{self.postgres_port}")
+        return inside.replace("@postgres:5432", f"@127.0.0.1:{self.ports['postgres']}")
+
+    @property
+    def prometheus(self) -> str:
+        """Where Prometheus listens on this machine, with the profile `observability`."""
+        return f"http://127.0.0.1:{self.ports['prometheus']}"
+
+    def lacks(self, service: str) -> str | None:
+        """Why the image of a service cannot be had, or None."""
+        image = self.image(service)
+        for command in (["docker", "image", "inspect", image], ["docker", "pull", "--quiet", image]):
+            if not (ended := _ask(command)).returncode:
+                return None
+        return f"{image}: {ended.stderr.strip().splitlines()[-1]}"
+
+    def image(self, service: str) -> str:
+        """The image that the file names with these settings."""
+        merged = yaml.safe_load(self.compose("--profile", "observability", "config"))
+        return str(merged["services"][service]["image"])
 
     def build(self, name: str, tag: str) -> None:
         """Build an image as the file would, from its Dockerfile and the base that the variables name."""
@@ -97,24 +118,38 @@ class Stack:
         chosen = [f"--build-arg={base}={os.environ[base]}"] if os.environ.get(base) else []
         more = shlex.split(os.environ.get("HEADRACE_TEST_DOCKER_BUILD", ""))
         dockerfile = f"deploy/docker/{name}.Dockerfile"
-        _run(["docker", "build", *more, *chosen, "--file", dockerfile, "--tag", tag, "."], {}, BUILD_S)
+        command = ["docker", "build", *more, *chosen, "--file", dockerfile, "--tag", tag, "."]
+        _run(command, {}, BUILD_S, self.root)
 
     def compose(self, *words: str, seconds: float = COMMAND_S) -> str:
         """Run one command of compose on the project; fails with what it said."""
         command = _compose_command()
         assert command is not None
-        own = {"KAFKA_PORT": str(self.kafka_port), "POSTGRES_PORT": str(self.postgres_port)}
-        return _run([*command, "-p", self.project, *words], {**own, **self.settings}, seconds)
+        own = {f"{name.upper()}_PORT": str(port) for name, port in self.ports.items()}
+        return _run([*command, "-p", self.project, *words], {**own, **self.settings}, seconds, self.root)
 
     def up(self, workers: int) -> None:
         """What the README says, in the background."""
         self.compose("up", "-d", "--scale", f"worker={workers}", "worker")
+
+    def observe(self) -> None:
+        """Start Prometheus with its shipped configuration, and the exporter."""
+        started = ("exporter", "prometheus")
+        self.compose("--profile", "observability", "up", "-d", "--no-recreate", "--no-deps", *started)
 
     def containers(self, service: str) -> list[Container]:
         """The containers of a service, those that ended too."""
         label = f"label=com.docker.compose.service={service}"
         project = f"label=com.docker.compose.project={self.project}"
         ids = _run(["docker", "ps", "-aq", "--filter", project, "--filter", label], {}, COMMAND_S).split()
+        return self._inspect(ids)
+
+    def everything(self) -> list[Container]:
+        """All containers of the project."""
+        project = f"label=com.docker.compose.project={self.project}"
+        return self._inspect(_run(["docker", "ps", "-aq", "--filter", project], {}, COMMAND_S).split())
+
+    def _inspect(self, ids: list[str]) -> list[Container]:
         said = json.loads(_run(["docker", "inspect", *ids], {}, COMMAND_S)) if ids else []
         return [Container(each["Id"], each) for each in said]
 
@@ -133,18 +168,37 @@ class Stack:
 @contextmanager
 def stack(**settings: str) -> Iterator[Stack]:
     """Yield a project that is not up yet; in the end nothing of it is left but its images."""
-    chosen = ports.choose(("kafka", "postgres"), {})
-    made = Stack(f"headrace-test-{uuid.uuid4().hex[:8]}", chosen["kafka"], chosen["postgres"], settings)
-    try:
-        yield made
-    finally:
-        made.compose("--profile", "spark", "down", "--volumes", "--timeout", "5")
+    chosen = ports.choose(("kafka", "postgres", "prometheus"), {})
+    with tempfile.TemporaryDirectory() as folder:
+        root = clean_tree(Path(folder) / "headrace")
+        made = Stack(root, f"headrace-test-{uuid.uuid4().hex[:8]}", chosen, settings)
+        try:
+            yield made
+        finally:
+            profiles = ("--profile", "spark", "--profile", "observability")
+            made.compose(*profiles, "down", "--volumes", "--timeout", "5")
 
 
-def _run(command: list[str], settings: Mapping[str, str], seconds: float) -> str:
+def clean_tree(folder: Path) -> Path:
+    """Copy what is, or would be, in the repository: nothing that was built, set up or kept in this working copy."""
+    listed = _run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], {}, COMMAND_S)
+    for name in listed.split("\0"):
+        if name and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    # Containers read it as users of their own.
+    folder.parent.chmod(0o755)
+    return folder
+
+
+def _ask(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMMAND_S)
+
+
+def _run(command: list[str], settings: Mapping[str, str], seconds: float, folder: Path = ROOT) -> str:
     ended = subprocess.run(
         command,
-        cwd=ROOT,
+        cwd=folder,
         env={**os.environ, **settings},
         capture_output=True,
         text=True,

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from sqlalchemy.engine import make_url
 
+from backfill import job as backfill_job
 from deploy.local import jars
 from producer.arguments import parse
 from producer.refusals import problems
@@ -23,6 +24,7 @@ from worker.settings import WorkerSettings
 ALL = sorted(services())
 PYTHON = ("exporter", "migrate", "simulator", "worker")
 SPARK = ("producer", "backfill")
+SCHEDULED = "scheduled-backfill"
 ONE_SHOT = {"migrate", *SPARK}
 OBSERVING = ("exporter", "grafana", "prometheus")
 SECRET_WORD = re.compile(r"PASSWORD|SECRET|TOKEN|API_KEY|DATABASE_URL")
@@ -85,7 +87,7 @@ def test_services_are_confined(name: str) -> None:
     assert set(service.get("cap_add", [])) <= {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"}
 
 
-@pytest.mark.parametrize("name", sorted({*PYTHON, *SPARK}))
+@pytest.mark.parametrize("name", sorted({*PYTHON, *SPARK, SCHEDULED}))
 def test_our_programs_run_as_a_numbered_user(name: str) -> None:
     """A name could be root in another image."""
     service = services()[name]
@@ -100,7 +102,7 @@ def test_an_init_passes_signals_on(name: str) -> None:
     assert services()[name]["init"] is ("cap_add" not in services()[name])
 
 
-@pytest.mark.parametrize("name", sorted(set(ALL) - ONE_SHOT))
+@pytest.mark.parametrize("name", sorted(set(ALL) - ONE_SHOT - {SCHEDULED}))
 def test_programs_that_stay_are_checked_and_restarted(name: str) -> None:
     """Each has a health check, and comes back after a crash but not after a stop."""
     assert services()[name]["restart"] == "unless-stopped"
@@ -111,6 +113,18 @@ def test_programs_that_stay_are_checked_and_restarted(name: str) -> None:
 def test_one_shot_programs_are_not_restarted(name: str) -> None:
     """Their end is what others wait for."""
     assert "restart" not in services()[name]
+
+
+def test_the_backfill_can_run_on_a_schedule() -> None:
+    """As the one-shot does, and again by itself; whether it does is told by the alert HeadraceBackfillStale."""
+    scheduled, once = services()[SCHEDULED], services()["backfill"]
+    assert backfill_job._parse(scheduled["command"]).watch == 900
+    assert (ROOT / "deploy" / "docker" / "example" / scheduled["command"][1]).is_file()
+    assert scheduled["restart"] == "unless-stopped"
+    own = {"profiles", "command", "restart"}
+    assert {k: v for k, v in scheduled.items() if k not in own} == {k: v for k, v in once.items() if k not in own}
+    alerts = (ROOT / "deploy" / "prometheus" / "rules" / "alerts.yml").read_text()
+    assert "alert: HeadraceBackfillStale" in alerts
 
 
 def test_health_checks_ask_the_port_that_is_listened_on() -> None:
@@ -134,7 +148,8 @@ def test_order_is_by_condition(name: str) -> None:
 
 def test_a_plain_start_needs_no_profile() -> None:
     """Everything but the one-shot jobs, and those who only look on, comes up at once."""
-    assert {name for name in ALL if "profiles" in services()[name]} == {*SPARK, *OBSERVING}
+    assert {name for name in ALL if "profiles" in services()[name]} == {*SPARK, *OBSERVING, SCHEDULED}
+    assert services()[SCHEDULED]["profiles"] == ["schedule"]
     assert all(services()[name]["profiles"] == ["spark"] for name in SPARK)
     assert all(services()[name]["profiles"] == ["observability"] for name in OBSERVING)
 

@@ -12,17 +12,26 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from deploy.prometheus import operator
 from schemas import topics
 from schemas.fleet import FleetSettings
 from schemas.job import Job
 from schemas.models import ModelsFile
-from schemas.settings import DatabaseSettings, GroupSettings, KafkaSettings, LogSettings, TopicSettings, variables
+from schemas.settings import (
+    DatabaseSettings,
+    ExporterSettings,
+    GroupSettings,
+    KafkaSettings,
+    LogSettings,
+    TopicSettings,
+    variables,
+)
 from tests.architecture.compose_file import ROOT, services
 
 FOLDER = ROOT / "deploy" / "k8s"
 VERSION = "1.37"
 CUSTOM = ("keda.sh/", "monitoring.coreos.com/", "sparkoperator.k8s.io/")
-KNOWN = variables(FleetSettings, KafkaSettings, TopicSettings, DatabaseSettings, LogSettings)
+KNOWN = variables(FleetSettings, KafkaSettings, TopicSettings, DatabaseSettings, LogSettings, ExporterSettings)
 
 Manifest = dict[str, Any]
 
@@ -62,8 +71,9 @@ WORKER: Manifest = of_kind("Deployment")["spec"]["template"]["spec"]
 
 
 def environment(container: Manifest) -> dict[str, str]:
-    """What a container is given by value, settings included."""
-    settings: dict[str, str] = dict(of_kind("ConfigMap", "headrace-settings")["data"])
+    """What a container is given by value, settings included where it asks for them."""
+    asked = {"configMapRef": {"name": "headrace-settings"}} in container.get("envFrom", [])
+    settings: dict[str, str] = dict(of_kind("ConfigMap", "headrace-settings")["data"]) if asked else {}
     return settings | {one["name"]: one["value"] for one in container.get("env", [])}
 
 
@@ -214,6 +224,79 @@ class TestAutoscaler:
 
     def _trigger(self, name: str) -> dict[str, str]:
         return next(one["metadata"] for one in self.spec["triggers"] if one["name"] == name)
+
+
+class TestMonitoring:
+    """Prometheus finds workers and exporter under the names that dashboards and alerts ask for."""
+
+    exporter: Manifest = of_kind("Deployment", "headrace-exporter")["spec"]["template"]["spec"]["containers"][0]
+
+    def test_the_rules_are_those_of_the_files(self) -> None:
+        """Else: python -m deploy.prometheus."""
+        assert operator.MANIFEST.read_text(encoding="utf8") == operator.manifest()
+        written = of_kind("PrometheusRule", "headrace")["spec"]["groups"]
+        files = [
+            yaml.safe_load(path.read_text()) for path in sorted((ROOT / "deploy/prometheus/rules").glob("*.yml"))
+        ]
+        assert written == [group for file in files for group in file["groups"]]
+
+    def test_probes_and_scrapes_of_the_exporter_ask_the_port_that_is_listened_on(self) -> None:
+        """By the name of the port, whose number is the setting, on an address that others reach."""
+        settings = ExporterSettings.read(environment(self.exporter))
+        assert self.exporter["ports"] == [{"name": "metrics", "containerPort": settings.port}]
+        assert self.exporter["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+        assert of_kind("Service", "headrace-exporter")["spec"]["ports"][0]["port"] == settings.port
+        policy = of_kind("NetworkPolicy", "headrace-exporter")["spec"]
+        assert policy["ingress"][0]["ports"] == [{"port": settings.port}]
+        assert settings.host == "0.0.0.0"
+
+    @pytest.mark.parametrize("program", ["worker", "exporter"])
+    def test_a_monitor_finds_its_service_and_names_its_job(self, program: str) -> None:
+        """The scrape job has the name that compose gives it, and keeps the exporter's own label."""
+        monitor = of_kind("ServiceMonitor", f"headrace-{program}")["spec"]
+        service = of_kind("Service", f"headrace-{program}")
+        assert monitor["selector"]["matchLabels"] == service["metadata"]["labels"]
+        assert service["metadata"]["labels"][monitor["jobLabel"]] == program
+        config = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text())
+        shipped = next(job for job in config["scrape_configs"] if job["job_name"] == program)
+        (endpoint,) = monitor["endpoints"]
+        assert endpoint["port"] == service["spec"]["ports"][0]["name"]
+        assert endpoint.get("honorLabels", False) == shipped.get("honor_labels", False)
+        assert endpoint["interval"] == config["global"]["scrape_interval"]
+
+    def test_the_exporter_is_the_same_program_as_in_compose(self) -> None:
+        """With the same memory, and no more than it needs to know."""
+        assert self.exporter["command"] == services()["exporter"]["command"]
+        assert self.exporter["resources"]["limits"]["memory"] == "256Mi"
+        assert services()["exporter"]["mem_limit"] == "256m"
+        assert not [name for name in environment(self.exporter) if name.startswith("KAFKA_")]
+
+
+# Which Secret a workload mounts: each program has a user of its own.
+SECRETS = {
+    "headrace-worker": "headrace",
+    "headrace-migrate": "headrace-owner",
+    "headrace-backfill-reviews": "headrace-backfill",
+    "headrace-exporter": "headrace-reader",
+}
+
+
+@pytest.mark.parametrize(("name", "pod"), pods(), ids=[name for name, _ in pods()])
+def test_every_program_has_a_secret_of_its_own(name: str, pod: Manifest) -> None:
+    """Whoever takes one over has the rights of that one alone; README.md makes them all."""
+    (secret,) = [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
+    assert secret == SECRETS[name]
+    readme = (FOLDER / "README.md").read_text(encoding="utf8")
+    assert f"create secret generic {secret} " in readme
+    for value in environment(pod["containers"][0]).values():
+        if value.startswith("/run/secrets/headrace/") and "KAFKA" not in value:
+            assert f"--from-file={value.rpartition('/')[2]}" in readme
+
+
+def test_rights_are_given_where_tables_are_made() -> None:
+    """At each release, by the owner."""
+    migrate = dict(pods())["headrace-migrate"]["containers"][0]
+    assert migrate["command"][-1] == "headrace migrate --roles && headrace topics"
 
 
 def test_two_backfills_never_run_at_once() -> None:

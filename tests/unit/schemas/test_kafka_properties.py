@@ -93,3 +93,33 @@ def test_under_the_brokers_own_assignment_the_classic_properties_are_absent() ->
     assert classic["partition.assignment.strategy"] == "cooperative-sticky"
     new = kafka.consumer(settings(KAFKA_CONSUMER_CONF="group.protocol=consumer"), "g")
     assert not {"partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"} & set(new)
+
+
+class Said:
+    """What a client tells its `error_cb`."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name, self._text = name, text
+
+    def name(self) -> str:
+        return self._name
+
+    def str(self) -> str:
+        return self._text
+
+
+@pytest.mark.parametrize(
+    ("name", "heals"),
+    [
+        ("_AUTHENTICATION", False),
+        ("_SSL", False),
+        ("_TRANSPORT", True),
+        ("_ALL_BROKERS_DOWN", True),
+        ("_RESOLVE", True),
+    ],
+)
+def test_only_what_no_repetition_heals_is_a_refusal(name: str, heals: bool) -> None:
+    refusals = kafka.Refusals()
+    refusals(Said(name, "what happened"))
+    refusals(Said("_ALL_BROKERS_DOWN", "1/1 brokers are down"))
+    assert refusals.last == (None if heals else "what happened")

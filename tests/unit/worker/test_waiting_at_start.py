@@ -19,6 +19,7 @@ class Schema:
     def __init__(self, *revisions: str | Exception | None) -> None:
         self.revisions = list(revisions)
         self.asked = 0
+        self.said: str | None = None
 
     async def revision(self) -> str | None:
         self.asked += 1
@@ -26,6 +27,9 @@ class Schema:
         if isinstance(found, Exception):
             raise found
         return found
+
+    async def trouble(self) -> str | None:
+        return self.said
 
 
 class Brokers:
@@ -89,6 +93,28 @@ async def test_a_stop_ends_the_waiting_at_once() -> None:
 async def test_a_schema_of_a_newer_release_is_a_settings_error_that_says_what_to_do() -> None:
     with pytest.raises(WrongSettingsError, match="deploy a newer worker"):
         await wait_for_database(Schema("9999"), asyncio.Event())
+
+
+@virtual
+async def test_a_server_that_refuses_us_is_not_asked_again() -> None:
+    schema = Schema(StoreUnavailableError("PoolTimeout"))
+    schema.said = '"db", port 5432 failed: SSL error: certificate verify failed'
+    with pytest.raises(WrongSettingsError, match=r"DATABASE_URL: .*certificate verify failed"):
+        await wait_for_database(schema, asyncio.Event())
+    assert schema.asked == 1
+
+
+def test_what_a_server_lacks_for_now_is_told_and_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    schema = Schema(StoreUnavailableError("PoolTimeout"), REVISION)
+    schema.said = '"db", port 5432 failed: FATAL: the database system is starting up'
+
+    @virtual
+    async def wait() -> None:
+        await wait_for_database(schema, asyncio.Event())
+
+    with caplog.at_level(logging.WARNING):
+        wait()
+    assert vars(waiting_lines(caplog)[0])["what"] == schema.said
 
 
 @virtual

@@ -1,0 +1,1 @@
+"""Rules and scrape jobs for Prometheus, and the same rules for its operator."""

@@ -17,6 +17,7 @@ from schemas.settings import DatabaseSettings
 
 FILE = Path(__file__).parents[1] / "deploy" / "postgres" / "roles.sql"
 NAMES = (roles.OWNER, *roles.GRANTS)
+GROUPS = tuple(name.removeprefix("headrace_") for name in NAMES)
 
 
 @dataclass(frozen=True)

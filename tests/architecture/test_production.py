@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from control.roles import GRANTS, OWNER
+from schemas.fleet import FleetSettings
 from schemas.settings import (
     DatabaseSettings,
     ExporterSettings,
@@ -22,7 +23,6 @@ from schemas.settings import (
 from tests.architecture.compose_file import ROOT, services
 from tests.composed import BASE, PRODUCTION, Config, config, no_compose
 from tests.encrypted import ACLS
-from worker.settings import FleetSettings
 
 RESET = "!reset"
 OURS = ("migrate", "worker", "exporter", "producer", "backfill", "scheduled-backfill")

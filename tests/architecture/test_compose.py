@@ -10,7 +10,7 @@ import pytest
 import yaml
 from sqlalchemy.engine import make_url
 
-from backfill import job as backfill_job
+from backfill import arguments as backfill
 from deploy.local import jars
 from producer.arguments import parse
 from producer.refusals import problems
@@ -118,7 +118,7 @@ def test_one_shot_programs_are_not_restarted(name: str) -> None:
 def test_the_backfill_can_run_on_a_schedule() -> None:
     """As the one-shot does, and again by itself; whether it does is told by the alert HeadraceBackfillStale."""
     scheduled, once = services()[SCHEDULED], services()["backfill"]
-    assert backfill_job._parse(scheduled["command"]).watch == 900
+    assert backfill.parse(scheduled["command"]).watch == 900
     assert (ROOT / "deploy" / "docker" / "example" / scheduled["command"][1]).is_file()
     assert scheduled["restart"] == "unless-stopped"
     own = {"profiles", "command", "restart"}

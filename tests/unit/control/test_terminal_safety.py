@@ -71,7 +71,7 @@ def test_what_is_missing_is_told_in_one_harmless_line_each(capsys: pytest.Captur
     nasty = "a\nb\x1b[2J\u202e" + "x" * 512
     reconciliations._tell(Account(checked=2, missing=1, ids=[(nasty, nasty)]), fixed=False)
     told = capsys.readouterr().out
-    assert len(told.splitlines()) == 4
+    assert len(told.splitlines()) == 5
     assert told.replace("\n", "").isprintable()
     assert "a\\nb\\x1b[2J\\u202exxx" in told
     assert "x" * 129 not in told

@@ -9,9 +9,8 @@ import os
 import shutil
 from collections.abc import Iterable
 
-from pyspark.sql import SparkSession, is_remote
+from pyspark.sql import SparkSession
 
-from backfill.arrow_files import ArrowFiles
 from backfill.jvm import HadoopFiles
 
 _AT_FDCWD = -100
@@ -21,10 +20,10 @@ _NOT_THERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EXDE
 
 
 class Folders:
-    """A view of the file system that a path lies on: Spark's own, or under Spark Connect that of this machine."""
+    """A view of the file system that a path lies on, as Spark reaches it."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        self._files = ArrowFiles(path) if is_remote() else HadoopFiles(spark, path)
+        self._files = HadoopFiles(spark, path)
 
     @property
     def local(self) -> bool:

@@ -20,12 +20,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.sql import SparkSession, is_remote
+from pyspark.sql import SparkSession
 
-from backfill import connect, cursor, jvm
+from backfill import cursor, jvm
 from backfill.arguments import parse
 from backfill.counts import Counts
-from backfill.errors import AlreadyRunningError, BackfillError, RunFailedError, StoppedError
+from backfill.errors import AlreadyRunningError, BackfillError, RunFailedError, StoppedError, WrongJobError
 from backfill.explain import hush, spark_errors
 from backfill.reconcile import reconcile
 from backfill.run import backfill
@@ -33,7 +33,7 @@ from backfill.session import session
 from backfill.settings import BackfillSettings, JobFile, read_job, read_settings
 from backfill.source import database_session
 from backfill.watch import Pace, Watcher
-from schemas import requests_table, spark_jars
+from schemas import spark_connect, spark_jars
 from schemas.places import trail
 from schemas.settings import SettingsError
 from schemas.statuses import ExitCode
@@ -91,6 +91,8 @@ def last_line(outcome: Outcome, seconds: float) -> str:
 
 def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
     asked = parse(argv)
+    if spark_connect.REMOTE in os.environ:
+        raise WrongJobError(spark_connect.NO_BACKFILL)
     settings = read_settings(os.environ)
     file = read_job(asked.job, os.environ)
     outcome.job = file.job.job
@@ -136,9 +138,7 @@ def _watch(settings: BackfillSettings, file: JobFile, pace: Pace, outcome: Outco
     missed = lambda error: _say(sys.stderr, f"backfill: {error}; the next look is in {pace.seconds:g} s")  # noqa: E731
     spark = session(f"headrace backfill {file.job.job}", spark_jars.needs(file.job))
     try:
-        _check_shared(spark, file)
-        if not is_remote():
-            jvm.pass_on(stop.set)
+        jvm.pass_on(stop.set)
         outcome.counts = Watcher(spark, settings, file, pace, told, missed).run(stop)
     finally:
         spark.stop()
@@ -147,19 +147,12 @@ def _watch(settings: BackfillSettings, file: JobFile, pace: Pace, outcome: Outco
 def _with_spark(settings: BackfillSettings, file: JobFile, act: Callable[[SparkSession], Made]) -> Made:
     spark = session(f"headrace backfill {file.job.job}", spark_jars.needs(file.job))
     try:
-        _check_shared(spark, file)
         with spark_errors():
             return act(spark)
     finally:
         # When its process is gone already, the error that told so is the one to hear.
         with suppress(Py4JError, OSError):
             spark.stop()
-
-
-def _check_shared(spark: SparkSession, file: JobFile) -> None:
-    if is_remote():
-        connect.check_shared(spark, requests_table.address(file.beside))
-        connect.check_target(file.job, file.target_path)
 
 
 def _fail(outcome: Outcome, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Spark Connect as both jobs see it: where its server is, and what is said where it does not fit."""
+"""Spark Connect as the jobs see it: where its server is, and what is said where it does not fit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ NOT_SHARED = (
     "the Spark Connect server does not find at {place} what this machine has just written there: both must reach the "
     "target under one name (a shared mount, s3://, hdfs://); or run plain spark-submit"
 )
-NO_RENAME = (
-    "target.path: under Spark Connect a Parquet target must be on a file system that renames folders (a shared "
-    "mount, hdfs://): use format delta or iceberg, or plain spark-submit"
-)
+NO_BACKFILL = f"{REMOTE}: the backfill does not run on Spark Connect: start it with spark-submit and without {REMOTE}"
 
 
 def place(remote: str) -> tuple[str, int]:

@@ -194,7 +194,7 @@ def test_a_target_is_joined_as_the_backfill(roles: Roles, fleet: Fleet) -> None:
         assert cursor.keep(session.snapshot, "somewhere", BackfillCounts())
         cursor.seen(url, fleet.job, "somewhere")
         assert not cursor.news(url, "nobody's", session.snapshot.cursor)
-        assert standing.read(session.snapshot, "somewhere", None).backfill is not None
+        assert standing.read(session.snapshot, "somewhere", None).run is not None
 
 
 @pytest.mark.parametrize("role", ["reader", "operator"])

@@ -29,13 +29,14 @@ from pydantic import SecretStr
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
+from backfill import reader
 from backfill.columns import CURRENT, KEY
 from backfill.counts import Counts
 from backfill.output_type import output_type
 from backfill.results import columns
 from backfill.run import backfill
 from backfill.settings import JobFile, read_job
-from backfill.source import database_session, read
+from backfill.source import database_session
 from backfill.transform import answers
 from control.migrate import migrate
 from deploy.local.stack import throwaway_postgres
@@ -94,7 +95,8 @@ class Bench:
         )
         asks.write.parquet(str(self.folder / "target_requests" / "run=1"))
         with database_session(self.url, JOB, "bench") as held:
-            read(self.spark, held.snapshot, columns(with_json=True)).write.parquet(str(self.folder / "results"))
+            results = reader.read(self.spark, held.snapshot, columns(with_json=True))
+            results.write.parquet(str(self.folder / "results"))
 
     def plain(self, typed: bool) -> None:
         """What anybody writes whose results are Parquet already: read, join, write the same columns."""

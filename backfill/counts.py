@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from backfill.changes import CHANGED, FINAL, HELD, RESULT, ROWS
@@ -40,16 +40,26 @@ class Counts:
         self.orphans = self.results - totals["matched"]
 
 
-def table_totals(id_: Id) -> list[Column]:
-    """Sums over a table that was just made."""
-    answered = fn.col(STATUS).isNotNull()
+def table_totals() -> list[Column]:
+    """Sums over a table that was just made; of all its columns they read one short one."""
     return [
         fn.count("*").alias("rows"),
         fn.count(STATUS).alias("joined"),
         fn.count_if(fn.col(STATUS) == Status.FAILED).alias("failed"),
         fn.count("*").alias("written"),
-        fn.count_distinct(fn.when(answered, fn.expr(ids.sql(id_)))).alias("matched"),
     ]
+
+
+def matched(id_: Id) -> Column:
+    """Count the results that rows of a table have, by their ids: one that many rows have counts once."""
+    return fn.count_distinct(fn.when(fn.col(STATUS).isNotNull(), fn.expr(ids.sql(id_)))).alias("matched")
+
+
+def first(rows: DataFrame) -> dict[str, int]:
+    """Take the one row of sums."""
+    row = rows.first()
+    assert row is not None
+    return row.asDict()
 
 
 def ledger_totals() -> list[Column]:

@@ -13,6 +13,7 @@ from backfill import changes, counts, fanout, reader, reading, transform
 from backfill.columns import CURRENT, llm_schema
 from backfill.counts import Counts
 from backfill.fanout import Fanout
+from backfill.making import Making
 from backfill.output_type import output_type
 from backfill.results import KNOWN, columns
 from backfill.settings import JobFile
@@ -55,20 +56,24 @@ class Backfill:
         return self.present is None or (self.fanout is not None and self.fanout.shared)
 
     def _create(self) -> None:
+        making = Making(self._keyed(self.rows), self._answers(), self.target.observed)
+
         def ready(table: DataFrame) -> None:
-            totals = _first(table.agg(*counts.table_totals(self.file.job.id)))
-            counts.check_rows(totals["rows"], self.rows.count())
-            self.counts.take(self._settled(totals))
+            totals = making.totals(table)
+            counts.check_rows(totals["rows"], totals["read"])
+            totals |= self._shared() or making.results(table, self.file.job.id, totals, self.counts.results)
+            counts.check_read(totals["seen"], self.counts.results)
+            self.counts.take(totals)
             self.held.check()
 
         self.held.check()
-        self.target.create(transform.with_answers(self._keyed(self.rows), self._answers()), ready)
+        self.target.create(making.rows, ready, making.last)
 
     def _update(self, present: DataFrame) -> None:
         rows, answers = self._keyed(self.rows), self._answers()
         book = changes.ledger(rows, answers, present, self.target.shape.llm).persist(StorageLevel.DISK_ONLY)
         try:
-            totals = self._settled(_first(book.agg(*counts.ledger_totals())))
+            totals = counts.first(book.agg(*counts.ledger_totals())) | self._shared()
             counts.check_read(totals["seen"], self.counts.results)
             if totals["written"]:
                 changed = book.where(changes.CHANGED)
@@ -86,11 +91,11 @@ class Backfill:
         self.held.check()
         self.target.replace(new, ready)
 
-    def _settled(self, totals: dict[str, int]) -> dict[str, int]:
-        """Count results by themselves where one of them may be many rows' answer, or none's."""
+    def _shared(self) -> dict[str, int]:
+        """Count results by themselves where one of them may be many rows' answer, or none's; else count nothing."""
         if self.fanout is None or not self.fanout.shared:
-            return totals
-        return totals | {"seen": self.fanout.read(), "matched": self.fanout.matched(self._keyed(self.rows))}
+            return {}
+        return {"seen": self.fanout.read(), "matched": self.fanout.matched(self._keyed(self.rows))}
 
     def _keyed(self, rows: DataFrame) -> DataFrame:
         return transform.keyed(rows, self.file.job.id, self.target.shape.source)
@@ -147,9 +152,3 @@ def read_results(
 def output(file: JobFile) -> DataType | None:
     """Give the type of the parsed answers, None without a JSON schema."""
     return None if file.json_schema is None else output_type(file.json_schema)
-
-
-def _first(rows: DataFrame) -> dict[str, int]:
-    row = rows.first()
-    assert row is not None
-    return row.asDict()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -15,6 +16,8 @@ from schemas.ids import Id
 
 # Takes the table as it is with this run; raises if its rows do not add up, or if the lock was lost.
 Ready = Callable[[DataFrame], None]
+# What is done to the rows of a new table as the last thing before the write, in the tasks that write.
+Last = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +53,18 @@ class Replacement:
     present: DataFrame
 
 
+def as_they_are(rows: DataFrame) -> DataFrame:
+    """Do nothing to rows."""
+    return rows
+
+
 class Target(ABC):
-    """A table in a warehouse. Readers see the table before a run or the one after it, never one in between."""
+    """A table in a warehouse. Readers see the table before a run or the one after it, never one in between.
+
+    `observed`: whether Spark is sure to tell what it observed while such a table is written; it would be waited for.
+    """
+
+    observed: ClassVar[bool] = False
 
     def __init__(self, spark: SparkSession, path: str, shape: Shape) -> None:
         self.spark = spark
@@ -70,7 +83,7 @@ class Target(ABC):
         return self.existing()
 
     @abstractmethod
-    def create(self, rows: DataFrame, ready: Ready) -> None:
+    def create(self, rows: DataFrame, ready: Ready, last: Last = as_they_are) -> None:
         """Make the table. `ready` is called before it shows, where the format has such a moment, else after."""
 
     @abstractmethod
@@ -85,6 +98,10 @@ class Target(ABC):
     def ordered(self, rows: DataFrame) -> DataFrame:
         """Take the wanted columns in their order."""
         return rows.select(*(column(name) for name in self.shape.schema.names))
+
+    def fresh(self, rows: DataFrame, last: Last) -> DataFrame:
+        """The rows of a new table as they are to be written."""
+        return self.ordered(last(self.gathered(rows, fresh=True)))
 
     def gathered(self, rows: DataFrame, fresh: bool) -> DataFrame:
         """Bring rows together, so that a run writes a few files (a partition) of a useful size, not one a task.

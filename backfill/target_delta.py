@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from backfill.columns import quoted
 from backfill.layout import drift, partition_drift
 from backfill.merge import merge
-from backfill.target import Ready, Replacement, Target
+from backfill.target import Last, Ready, Replacement, Target, as_they_are
 
 # Lets Delta join small files after a run that changed a table; a table that was just made has good ones.
 _COMPACT = "spark.databricks.delta.autoCompact.enabled"
@@ -37,9 +37,9 @@ class DeltaTarget(Target):
         self.refuse(drift(rows.schema, self.shape.schema))
         return self.ordered(rows)
 
-    def create(self, rows: DataFrame, ready: Ready) -> None:
+    def create(self, rows: DataFrame, ready: Ready, last: Last = as_they_are) -> None:
         """See `Target`."""
-        writer = self.gathered(self.ordered(rows), fresh=True).write.format("delta")
+        writer = self.fresh(rows, last).write.format("delta")
         writer.partitionBy(*self.shape.partition_by).save(self.path)
         ready(self._read())
 

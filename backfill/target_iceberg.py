@@ -10,7 +10,7 @@ from backfill.columns import column, quoted
 from backfill.errors import WrongJobError
 from backfill.layout import drift, partition_drift
 from backfill.merge import merge
-from backfill.target import Ready, Replacement, Shape, Target
+from backfill.target import Last, Ready, Replacement, Shape, Target, as_they_are
 
 # Above this many files a run that changed the table lets Iceberg join the small ones.
 _MOST_FILES = 50
@@ -54,9 +54,9 @@ class IcebergTarget(Target):
         self.refuse(drift(rows.schema, self.shape.schema))
         return self.ordered(rows)
 
-    def create(self, rows: DataFrame, ready: Ready) -> None:
+    def create(self, rows: DataFrame, ready: Ready, last: Last = as_they_are) -> None:
         """See `Target`."""
-        writer = self.gathered(self.ordered(rows), fresh=True).writeTo(self._name).using("iceberg")
+        writer = self.fresh(rows, last).writeTo(self._name).using("iceberg")
         for name, value in _PROPERTIES.items():
             writer = writer.tableProperty(name, value)
         if self.shape.partition_by:

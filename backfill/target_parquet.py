@@ -12,6 +12,7 @@ import functools
 import operator
 import shutil
 from collections.abc import Collection
+from typing import ClassVar
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,7 +22,7 @@ from backfill.columns import KEY, column
 from backfill.errors import RunFailedError
 from backfill.folders import Folders, exchange, link
 from backfill.layout import drift, folder_values, is_hidden, partition_drift
-from backfill.target import Ready, Replacement, Shape, Target
+from backfill.target import Last, Ready, Replacement, Shape, Target, as_they_are
 
 # One folder of partition values, as text in the order of `partition_by`.
 Values = tuple[str | None, ...]
@@ -31,6 +32,8 @@ _MOST_FILTERED = 500
 
 class ParquetTarget(Target):
     """A folder of Parquet files, partitioned by `name=value` folders if the job file says so."""
+
+    observed: ClassVar[bool] = True
 
     def __init__(self, spark: SparkSession, path: str, shape: Shape) -> None:
         self._folders = Folders(spark, path)
@@ -59,9 +62,9 @@ class ParquetTarget(Target):
         self.refuse(drift(data, wanted))
         return self._read(self.path)
 
-    def create(self, rows: DataFrame, ready: Ready) -> None:
+    def create(self, rows: DataFrame, ready: Ready, last: Last = as_they_are) -> None:
         """See `Target`."""
-        self._write(rows, fresh=True)
+        self._write(self.fresh(rows, last))
         self._show(ready)
 
     def replace(self, new: Replacement, ready: Ready) -> None:
@@ -70,7 +73,7 @@ class ParquetTarget(Target):
         try:
             touched = self._touched(rows, new)
             kept = new.present.where(self._within(touched)).join(new.changed, KEY, "left_anti")
-            self._write(self.ordered(kept).unionByName(self.ordered(rows)), fresh=False)
+            self._write(self.gathered(self.ordered(kept).unionByName(self.ordered(rows)), fresh=False))
         finally:
             rows.unpersist()
         if touched is not None:
@@ -81,10 +84,9 @@ class ParquetTarget(Target):
         # Told and not guessed: a folder `day=0123` is text if the source's column is.
         return self.ordered(self.spark.read.schema(self.shape.schema).parquet(path))
 
-    def _write(self, rows: DataFrame, fresh: bool) -> None:
+    def _write(self, rows: DataFrame) -> None:
         self._folders.delete(self._new)
-        writer = self.gathered(self.ordered(rows), fresh).write
-        writer.partitionBy(*self.shape.partition_by).parquet(self._new)
+        rows.write.partitionBy(*self.shape.partition_by).parquet(self._new)
 
     def _show(self, ready: Ready) -> None:
         ready(self._read(self._new))

@@ -193,9 +193,9 @@ def _snapshot(connection: psycopg.Connection, url: SecretStr, job: str, since: C
     asked = since or Cursor("0", "")
     found = connection.execute(
         sql.SQL(
-            f"SELECT pg_export_snapshot(), (SELECT count(*) {{}}), pg_snapshot_xmin(pg_current_snapshot())::text, "
-            f"{_SERVER}, {ALIEN}, (SELECT count(*) {{}}), now()"
-        ).format(_finished(job), _finished(job, asked.xid)),
+            f"SELECT pg_export_snapshot(), count(*), pg_snapshot_xmin(pg_current_snapshot())::text, {_SERVER}, "
+            f"{ALIEN}, count(*) FILTER (WHERE version_xid >= %(since)s::xid8), now() {{}}"
+        ).format(_finished(job)),
         {"since": asked.xid, "server": asked.server},
     ).fetchone()
     assert found is not None

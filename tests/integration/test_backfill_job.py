@@ -1,10 +1,9 @@
-"""`spark-submit backfill/job.py`: exit codes, the last line, and what a kill at any moment leaves behind."""
+"""`spark-submit backfill/job.py`: exit codes, the last line, and a database that dies in the middle."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -152,39 +151,6 @@ def test_a_database_that_dies_in_the_middle_leaves_the_target_as_it_was(folder: 
     assert "Traceback" not in said
     assert not (folder / "labelled").exists()
     assert run(folder, url)[0]["written"] == ROWS
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seconds_after_the_read", [round(0.25 * step, 2) for step in range(20)])
-def test_a_kill_at_any_moment_leaves_a_whole_table_and_the_next_run_completes_it(
-    folder: Path, url: str, seconds_after_the_read: float
-) -> None:
-    run(folder, url)
-    take = f"after {seconds_after_the_read}"
-    with psycopg.connect(url, autocommit=True) as database:
-        database.execute("UPDATE headrace.results SET result = %s, completed_at = now()", [take])
-        process = start(folder, url)
-        deadline = time.monotonic() + 120
-        while not _readers(database):
-            assert time.monotonic() < deadline, "no reader came"
-        time.sleep(seconds_after_the_read)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-
-    killed = parquet.read_table(folder / "labelled")
-    assert killed.num_rows == ROWS
-    assert set(killed["llm_result"].to_pylist()) == {take} or take not in killed["llm_result"].to_pylist()
-    line, _ = run(folder, url)
-    assert line["exit"] == 0
-    done = parquet.read_table(folder / "labelled")
-    assert (done.num_rows, set(done["llm_result"].to_pylist())) == (ROWS, {take})
-    assert sorted(path.name for path in folder.iterdir()) == ["data", "job.yaml", "labelled"]
-
-
-def _readers(database: psycopg.Connection) -> bool:
-    found = database.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {_READING}".encode()).fetchone()
-    return bool(found and found[0])
 
 
 def _cut_readers(database: psycopg.Connection) -> bool:

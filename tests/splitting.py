@@ -8,7 +8,13 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 # What needs the Spark session: a second one would cost its memory, its start and a JVM that is cold again.
-_SPARK = ("tests/spark/", *(f"tests/integration/test_{name}" for name in ("backfill", "direct", "producer")))
+_SESSION = (
+    "backfill_kills backfill_many_runs backfill_reconcile backfill_run backfill_watch direct_mode producer_faults"
+)
+_SPARK = (
+    "tests/spark/",
+    *(f"tests/integration/test_{name}.py" for name in (*_SESSION.split(), "producer_publishing", "spark_connect")),
+)
 # What needs no service and is short: it fills up the time of whoever has any.
 _ALONE = ("tests/unit/", "tests/architecture/")
 
@@ -34,4 +40,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByNeed:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let one of several processes find first what takes longest."""
     if hasattr(config, "workerinput"):
+        strangers = {item.location[0] for item in items if "spark" in getattr(item, "fixturenames", ())}
+        if strangers := {name for name in strangers if not name.startswith(_SPARK)}:
+            raise pytest.UsageError(f"tests of the Spark session that tests/splitting.py does not know: {strangers}")
         items.sort(key=lambda item: (item.nodeid.startswith(_ALONE), not item.nodeid.startswith(_SPARK)))

@@ -235,7 +235,9 @@ def test_up_is_idempotent_and_down_keeps_the_data_unless_told_to_wipe(tmp_path: 
 
 
 def test_an_interrupted_start_leaves_nothing_running(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "deploy.local", "--home", str(tmp_path), "up", "--no-init"]
+    # A shell that starts tests in the background lets them, and all that they start, ignore an interrupt.
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "deploy.local"]
+    command += ["--home", str(tmp_path), "up", "--no-init"]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as starting:
         pid_file = tmp_path / "local" / "kafka" / "kafka.pid"
         wait_for(pid_file.exists)

@@ -123,7 +123,7 @@ def test_an_endpoint_that_is_away_ends_the_run_within_its_canary(place: Place) -
 
     assert (run.counts.published, run.counts.held_back) == (0, 300)
     assert place.endpoint.stats()["calls"] == 0
-    assert place.sql("SELECT state FROM headrace.jobs WHERE job = %s", place.job) == [("done",)]
+    assert place.sql("SELECT state FROM headrace.jobs WHERE job = %s", place.job) == [("cancelled",)]
 
 
 def test_every_row_is_answered_once_and_a_second_run_asks_nobody(place: Place) -> None:

@@ -36,6 +36,8 @@ ADAPTERS = {
         "dead_letters",
         "watch",
         "health",
+        "http_connection",
+        "http_server",
         "metrics",
         "genai",
     )

@@ -8,13 +8,22 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 BASE = ROOT / "docker-compose.yml"
 PRODUCTION = ROOT / "deploy" / "compose" / "production.yml"
+DIGEST = "@sha256:" + "0" * 64
+# What production.yml asks for.
+REQUIRED = {
+    "KAFKA_BOOTSTRAP_SERVERS": "kafka-a:9093,kafka-b:9093",
+    "WORKER_IMAGE": f"registry.example/headrace-worker{DIGEST}",
+    "SPARK_IMAGE": f"registry.example/headrace-spark{DIGEST}",
+    "HEADRACE_MODELS": "/etc/headrace/models",
+    "HEADRACE_SECRETS": "/etc/headrace/secrets",
+}
 # The first that knows !reset and !override.
 _NEEDED = (2, 24)
 
@@ -34,10 +43,11 @@ def no_compose() -> str | None:
     return None if version >= _NEEDED else f"docker compose {asked.stdout.strip()} is older than 2.24"
 
 
-def config(*files: Path, **settings: str) -> tuple[Config | None, str]:
+def config(*files: Path, profiles: Sequence[str] = ("*",), **settings: str) -> tuple[Config | None, str]:
     """Merge files with these variables and no others: what comes out, or None, and what was said."""
     named = [word for path in files for word in ("-f", str(path))]
-    command = ["docker", "compose", *named, "--profile", "*", "config", "--format", "json"]
+    named += [word for profile in profiles for word in ("--profile", profile)]
+    command = ["docker", "compose", *named, "config", "--format", "json"]
     ended = subprocess.run(
         command,
         cwd=ROOT,

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from deploy.local import ports
@@ -28,8 +29,19 @@ ROOT = Path(__file__).parents[2]
 ENGINE_S = 20.0
 BUILD_S = 1200.0
 COMMAND_S = 300.0
-BASES = {"worker": "PYTHON_IMAGE", "spark": "JAVA_IMAGE"}
+JOB_S = 600.0
+BASES = {"worker": "PYTHON_IMAGE", "spark": "JAVA_IMAGE", "kafka": "JAVA_IMAGE"}
+PROFILES = ("spark", "schedule", "observability")
 SECRETS = ROOT / "deploy" / "docker" / "dev-secrets"
+
+
+def engine_or_skip(*further: str | None) -> None:
+    """Skip with the reason why no container can run here; with `HEADRACE_TEST_DOCKER=1` that is a failure."""
+    reason = next((why for why in (no_engine(), *further) if why), None)
+    if reason and os.environ.get("HEADRACE_TEST_DOCKER") == "1":
+        pytest.fail(f"HEADRACE_TEST_DOCKER=1, but {reason}")
+    if reason:
+        pytest.skip(f"no containers here: {reason}")
 
 
 @functools.cache
@@ -73,6 +85,10 @@ class Container:
         """Whether it runs."""
         return bool(self.said["State"]["Running"])
 
+    def copy(self, path: str, to: Path) -> None:
+        """Copy a folder out of it, from a volume too."""
+        _run(["docker", "cp", f"{self.id}:{path}", str(to)], {}, COMMAND_S)
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -91,7 +107,8 @@ class Stack:
     @property
     def database(self) -> str:
         """The URL for this machine."""
-        inside = SECRETS.joinpath("database-url").read_text().strip()
+        named = self.settings.get("HEADRACE_DATABASE_URL_FILE", SECRETS / "database-url")
+        inside = Path(named).read_text().strip()
         return inside.replace("@postgres:5432", f"@127.0.0.1:{self.ports['postgres']}")
 
     @property
@@ -127,6 +144,12 @@ class Stack:
         assert command is not None
         own = {f"{name.upper()}_PORT": str(port) for name, port in self.ports.items()}
         return _run([*command, "-p", self.project, *words], {**own, **self.settings}, seconds, self.root)
+
+    def job(self, service: str, *words: str) -> dict[str, Any]:
+        """Run a one-shot service to its end; gives its last line. Its container stays, to be looked at."""
+        said = self.compose("run", "-T", service, *words, seconds=JOB_S)
+        found: dict[str, Any] = json.loads(said.strip().splitlines()[-1])
+        return found
 
     def up(self, workers: int) -> None:
         """What the README says, in the background."""
@@ -175,7 +198,7 @@ def stack(**settings: str) -> Iterator[Stack]:
         try:
             yield made
         finally:
-            profiles = ("--profile", "spark", "--profile", "observability")
+            profiles = [word for name in PROFILES for word in ("--profile", name)]
             made.compose(*profiles, "down", "--volumes", "--timeout", "5")
 
 

@@ -6,7 +6,6 @@ Skipped with the reason where no container engine answers; with `HEADRACE_TEST_D
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import make_url
 
-from tests.acceptance.compose_stack import SECRETS, Stack, no_engine, stack
+from tests.acceptance.compose_stack import SECRETS, Stack, engine_or_skip, stack
 from tests.architecture.compose_file import seconds, services
 from tests.fleet import Fleet, prompts, wait_for
 from tests.prometheus import Server
@@ -28,11 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.timeout(240
 
 @pytest.fixture(scope="module", autouse=True)
 def _engine() -> None:
-    reason = no_engine()
-    if reason and os.environ.get("HEADRACE_TEST_DOCKER") == "1":
-        pytest.fail(f"HEADRACE_TEST_DOCKER=1, but {reason}")
-    if reason:
-        pytest.skip(f"no container engine: {reason}")
+    engine_or_skip()
 
 
 @pytest.fixture(scope="module")
@@ -186,20 +181,15 @@ def test_a_table_goes_through_from_inside_the_network(fleet_stack: Stack, tmp_pa
     """The example by the two one-shot services: published, answered, joined into a Delta table, once."""
     fleet_stack.build("spark", "headrace-spark:test")
     jobs = replace(fleet_stack, settings={**fleet_stack.settings, "SPARK_IMAGE": "headrace-spark:test"})
-    produced = _last_line(jobs.compose("run", "--rm", "-T", "producer", "--job", "reviews.yaml", seconds=600))
+    produced = jobs.job("producer", "--job", "reviews.yaml")
     assert (produced["read"], produced["published"], produced["exit"]) == (20, 20, 0)
     world = Fleet(jobs.kafka, jobs.database, tmp_path, "unused", job="reviews")
     world.wait_until_ended(20, 60)
-    first = _last_line(jobs.compose("run", "--rm", "-T", "backfill", "--job", "reviews.yaml", seconds=600))
+    first = jobs.job("backfill", "--job", "reviews.yaml")
     assert (first["rows"], first["joined"], first["written"], first["exit"]) == (20, 20, 20, 0)
-    second = _last_line(jobs.compose("run", "--rm", "-T", "backfill", "--job", "reviews.yaml", seconds=600))
+    second = jobs.job("backfill", "--job", "reviews.yaml")
     assert (second["written"], second["exit"]) == (0, 0)
     inside = "import shutil; print(*map(shutil.which, ('java', 'javac')))"
     shown = jobs.compose("run", "--rm", "-T", "--entrypoint", "python3", "backfill", "-c", inside).split()
     assert shown[0] != "None"
     assert shown[1] == "None", "a runtime, not a development kit"
-
-
-def _last_line(said: str) -> dict[str, object]:
-    found: dict[str, object] = json.loads(said.strip().splitlines()[-1])
-    return found

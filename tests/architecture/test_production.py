@@ -21,7 +21,7 @@ from schemas.settings import (
     variables,
 )
 from tests.architecture.compose_file import ROOT, services
-from tests.composed import BASE, PRODUCTION, Config, config, no_compose
+from tests.composed import BASE, DIGEST, PRODUCTION, REQUIRED, Config, config, no_compose
 from tests.encrypted import ACLS
 
 RESET = "!reset"
@@ -30,14 +30,6 @@ OURS = ("migrate", "worker", "exporter", "producer", "backfill", "scheduled-back
 ROLE = {"migrate": "owner", "exporter": "reader", "scheduled-backfill": "backfill"}
 KAFKA = ("migrate", "worker", "producer")
 LEFT_OUT = {"kafka", "postgres", "simulator"}
-DIGEST = "@sha256:" + "0" * 64
-REQUIRED = {
-    "KAFKA_BOOTSTRAP_SERVERS": "kafka-a:9093,kafka-b:9093",
-    "WORKER_IMAGE": f"registry.example/headrace-worker{DIGEST}",
-    "SPARK_IMAGE": f"registry.example/headrace-spark{DIGEST}",
-    "HEADRACE_MODELS": "/etc/headrace/models",
-    "HEADRACE_SECRETS": "/etc/headrace/secrets",
-}
 KNOWN = variables(
     FleetSettings, KafkaSettings, TopicSettings, DatabaseSettings, LogSettings, ExporterSettings, GroupSettings
 )

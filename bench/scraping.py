@@ -18,8 +18,9 @@ SCRAPERS = 100
 _REQUEST = (
     b"GET /metrics HTTP/1.1\r\nHost: worker:9400\r\nUser-Agent: Prometheus/3.5.0\r\n"
     b"Accept: text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\nAccept-Encoding: gzip\r\n"
-    b"X-Prometheus-Scrape-Timeout-Seconds: 1\r\n\r\n"
+    b"X-Prometheus-Scrape-Timeout-Seconds: 10\r\n\r\n"
 )
+_PATIENCE_SECONDS = 10
 _LENGTH = b"\r\nContent-Length: "
 
 
@@ -34,14 +35,16 @@ class Scraper(asyncio.Protocol):
         self._asked = False
 
     async def run(self, begin: float) -> None:
-        """Ask for ever, from `begin` seconds on; raises `RuntimeError` when an answer takes a second."""
+        """Ask for ever, from `begin` seconds on; raises `TimeoutError` if Prometheus would give up."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(begin)
-        due = loop.time()
+        due = asked = loop.time()
         while True:
-            if self._asked:
-                raise RuntimeError("no answer within a second")
-            await self._ask(loop)
+            if not self._asked:
+                asked = due
+                await self._ask(loop)
+            elif due - asked > _PATIENCE_SECONDS:
+                raise TimeoutError(f"no answer within {_PATIENCE_SECONDS} s")
             due += 1
             await asyncio.sleep(due - loop.time())
 
@@ -54,6 +57,7 @@ class Scraper(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep it."""
+        self._missing = 0
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:

@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Iterable
 
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from backfill.jvm import HadoopFiles
@@ -42,6 +43,13 @@ class Folders:
     def files(self, path: str) -> list[str]:
         """List all files below a folder, each relative to it; empty if there is no such folder."""
         return [name for name, *_ in self._files.listed(path)]
+
+    def rows(self, path: str) -> int | None:
+        """Add up the rows of the Parquet files below a local folder, by their footers; None for any other folder."""
+        if not self.local:
+            return None
+        files = (os.path.join(path, name) for name in self.files(path) if name.endswith(".parquet"))
+        return sum(int(parquet.read_metadata(file).num_rows) for file in files)
 
     def stamp(self, path: str) -> str:
         """Sum up names, sizes and times of the files below a folder: another sum means that something has changed."""

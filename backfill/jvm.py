@@ -56,6 +56,11 @@ class _Handler:
         implements = ("sun.misc.SignalHandler",)
 
 
+def tasks_at_once(spark: SparkSession) -> int:
+    """Count the tasks that run at once, as Spark does where it cuts a table by itself."""
+    return int(spark.sparkContext.defaultParallelism)
+
+
 class HadoopFiles:
     """The file system that a path lies on, with Spark's own settings; calls go through Spark's driver."""
 

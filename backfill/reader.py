@@ -6,9 +6,8 @@ import pickle
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
 
-from backfill import results
+from backfill import jvm, results
 from backfill.parts import data_source
 from backfill.source import Query, Snapshot
 
@@ -29,16 +28,10 @@ def read(
     The address of the database, which may hold a password, travels inside the pickled reader: it is in no option,
     no plan and no log of Spark's.
     """
-    parts = _parts(spark)
+    parts = min(jvm.tasks_at_once(spark), MAX_PARTITIONS)
     query = Query(snapshot, parts, columns, former, since)
     spark.dataSource.register(data_source(_format(query), results.schema(columns), parts, pickle.dumps(query)))
     return spark.read.format(_format(query)).load()
-
-
-def _parts(spark: SparkSession) -> int:
-    """Count the parts into which Spark cuts a table by itself: one for each task that runs at once."""
-    rows = spark.range(MAX_PARTITIONS).select(fn.spark_partition_id()).collect()
-    return min(1 + max(int(row[0]) for row in rows), MAX_PARTITIONS)
 
 
 def _format(query: Query) -> str:

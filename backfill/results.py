@@ -83,7 +83,7 @@ def selected(names: Iterable[str]) -> str:
     return ", ".join(_SQL[name] for name in names)
 
 
-def parse(piece: bytes, names: Sequence[str]) -> pa.RecordBatch:
+def parse(piece: bytes | bytearray, names: Sequence[str]) -> pa.RecordBatch:
     """Turn whole rows of Postgres's CSV, at least one, into one Arrow batch of these columns.
 
     NULL is an empty field without quotes, the empty text one with.

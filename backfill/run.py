@@ -18,7 +18,7 @@ from backfill.output_type import output_type
 from backfill.results import KNOWN, columns
 from backfill.settings import JobFile
 from backfill.source import Session
-from backfill.target import Replacement, Shape, Target
+from backfill.target import Replacement, Shape, Target, Written
 from backfill.target_delta import DeltaTarget
 from backfill.target_iceberg import IcebergTarget
 from backfill.target_parquet import ParquetTarget
@@ -58,10 +58,10 @@ class Backfill:
     def _create(self) -> None:
         making = Making(self._keyed(self.rows), self._answers(), self.target.observed)
 
-        def ready(table: DataFrame) -> None:
-            totals = making.totals(table)
+        def ready(made: Written) -> None:
+            totals = making.totals(made)
             counts.check_rows(totals["rows"], totals["read"])
-            totals |= self._shared() or making.results(table, self.file.job.id, totals, self.counts.results)
+            totals |= self._shared() or making.results(made.table, self.file.job.id, totals, self.counts.results)
             counts.check_read(totals["seen"], self.counts.results)
             self.counts.take(totals)
             self.held.check()
@@ -84,8 +84,8 @@ class Backfill:
         self.counts.take(totals)
 
     def _replace(self, new: Replacement, expected: int) -> None:
-        def ready(table: DataFrame) -> None:
-            counts.check_rows(table.count(), expected)
+        def ready(made: Written) -> None:
+            counts.check_rows(made.rows(), expected)
             self.held.check()
 
         self.held.check()

@@ -224,18 +224,16 @@ def _copy(query: Query, number: int) -> sql.Composed:
     return sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(sql.SQL(" UNION ALL ").join(selects))
 
 
-def _pieces(rows: psycopg.Copy) -> Iterator[bytes]:
+def _pieces(rows: psycopg.Copy) -> Iterator[bytearray]:
     """Gather whole rows, which the protocol sends one by one, into pieces of about `BATCH_BYTES`."""
-    gathered: list[bytes] = []
-    size = 0
+    gathered = bytearray()
     for row in rows:
-        gathered.append(bytes(row))
-        size += len(row)
-        if size >= BATCH_BYTES:
-            yield b"".join(gathered)
-            gathered, size = [], 0
+        gathered += row
+        if len(gathered) >= BATCH_BYTES:
+            yield gathered
+            gathered = bytearray()
     if gathered:
-        yield b"".join(gathered)
+        yield gathered
 
 
 def _say(error: BaseException) -> str:

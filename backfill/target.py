@@ -14,8 +14,6 @@ from backfill.columns import column
 from backfill.errors import RunFailedError
 from schemas.ids import Id
 
-# Takes the table as it is with this run; raises if its rows do not add up, or if the lock was lost.
-Ready = Callable[[DataFrame], None]
 # What is done to the rows of a new table as the last thing before the write, in the tasks that write.
 Last = Callable[[DataFrame], DataFrame]
 
@@ -38,6 +36,22 @@ class Shape:
     def llm(self) -> StructType:
         """The columns of the answer."""
         return StructType(self.schema.fields[self.source_columns :])
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A table as it is with this run; `counted`: its rows, where the files themselves tell them."""
+
+    table: DataFrame
+    counted: int | None = None
+
+    def rows(self) -> int:
+        """Count its rows, by a job of Spark's if need be."""
+        return self.table.count() if self.counted is None else self.counted
+
+
+# Takes the table with this run; raises if its rows do not add up, or if the lock was lost.
+Ready = Callable[[Written], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from backfill.columns import quoted
 from backfill.layout import drift, partition_drift
 from backfill.merge import merge
-from backfill.target import Last, Ready, Replacement, Target, as_they_are
+from backfill.target import Last, Ready, Replacement, Target, Written, as_they_are
 
 # Lets Delta join small files after a run that changed a table; a table that was just made has good ones.
 _COMPACT = "spark.databricks.delta.autoCompact.enabled"
@@ -41,14 +41,14 @@ class DeltaTarget(Target):
         """See `Target`."""
         writer = self.fresh(rows, last).write.format("delta")
         writer.partitionBy(*self.shape.partition_by).save(self.path)
-        ready(self._read())
+        ready(Written(self._read()))
 
     def replace(self, new: Replacement, ready: Ready) -> None:
         """See `Target`."""
         if self.spark.conf.get(_COMPACT, None) is None:
             self.spark.conf.set(_COMPACT, "true")
         merge(self, self._name, new)
-        ready(self._read())
+        ready(Written(self._read()))
 
     def _read(self) -> DataFrame:
         return self.spark.read.format("delta").load(self.path)

@@ -10,7 +10,7 @@ from backfill.columns import column, quoted
 from backfill.errors import WrongJobError
 from backfill.layout import drift, partition_drift
 from backfill.merge import merge
-from backfill.target import Last, Ready, Replacement, Shape, Target, as_they_are
+from backfill.target import Last, Ready, Replacement, Shape, Target, Written, as_they_are
 
 # Above this many files a run that changed the table lets Iceberg join the small ones.
 _MOST_FILES = 50
@@ -62,12 +62,12 @@ class IcebergTarget(Target):
         if self.shape.partition_by:
             writer = writer.partitionedBy(*(column(name) for name in self.shape.partition_by))
         writer.create()
-        ready(self._read())
+        ready(Written(self._read()))
 
     def replace(self, new: Replacement, ready: Ready) -> None:
         """See `Target`."""
         merge(self, self._name, new)
-        ready(self._read())
+        ready(Written(self._read()))
         if self.spark.table(f"{self._name}.files").count() > _MOST_FILES:
             self.spark.sql(f"CALL {quoted(self._catalog)}.system.rewrite_data_files(table => '{self.path}')")
 

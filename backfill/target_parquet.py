@@ -22,7 +22,7 @@ from backfill.columns import KEY, column
 from backfill.errors import RunFailedError
 from backfill.folders import Folders, exchange, link
 from backfill.layout import drift, folder_values, is_hidden, partition_drift
-from backfill.target import Last, Ready, Replacement, Shape, Target, as_they_are
+from backfill.target import Last, Ready, Replacement, Shape, Target, Written, as_they_are
 
 # One folder of partition values, as text in the order of `partition_by`.
 Values = tuple[str | None, ...]
@@ -89,7 +89,7 @@ class ParquetTarget(Target):
         rows.write.partitionBy(*self.shape.partition_by).parquet(self._new)
 
     def _show(self, ready: Ready) -> None:
-        ready(self._read(self._new))
+        ready(Written(self._read(self._new), self._folders.rows(self._new)))
         if not self._folders.exists(self.path):
             self._folders.move(self._new, self.path)
             return

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as fn
 
 from backfill.columns import CURRENT, KEY, STATUS
 from backfill.making import Making
+from backfill.target import Written
 
 pytestmark = pytest.mark.spark
 
@@ -45,7 +47,7 @@ def test_rows_and_results_are_counted_once(spark: SparkSession, tmp_path: Path, 
         + [Row(id="b", llm_status="failed"), Row(id="c", llm_status=None), Row(id=None, llm_status=None)],
         key=str,
     )
-    assert made.totals(table) == SUMS
+    assert made.totals(Written(table)) == SUMS
     assert made.results(table, "id", SUMS, 4) == {"seen": 4, "matched": 2}
 
 
@@ -55,7 +57,7 @@ def test_a_side_without_rows_is_counted_too(
 ) -> None:
     made = making(spark, ids=ids, answered=answered)
     table = written(made, tmp_path / "table")
-    totals = made.totals(table)
+    totals = made.totals(Written(table))
 
     assert totals == {"rows": len(ids), "joined": 0, "failed": 0, "written": len(ids), "read": len(ids)}
     assert made.results(table, "id", totals, answered) == {"seen": answered, "matched": 0}
@@ -74,7 +76,7 @@ def test_counts_of_tasks_that_ran_twice_are_taken_again(spark: SparkSession, tmp
     for name in ("_read", "_results", "_joined"):
         setattr(made, name, Inflated(getattr(made, name)))
 
-    assert made.totals(table) == SUMS
+    assert made.totals(Written(table)) == SUMS
     assert made.results(table, "id", SUMS, 4) == {"seen": 4, "matched": 2}
 
 
@@ -82,5 +84,15 @@ def test_what_was_not_read_or_not_written_shows(spark: SparkSession, tmp_path: P
     made = making(spark)
     table = written(made, tmp_path / "table")
 
-    assert made.totals(table.where("id != 'b'"))["read"] == 5
+    assert made.totals(Written(table.where("id != 'b'")))["read"] == 5
     assert made.results(table, "id", SUMS, 7)["seen"] == 4
+
+
+def test_a_table_whose_files_tell_its_rows_is_not_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    made = making(spark)
+    table = written(made, tmp_path / "table")
+    unreadable = table.withColumn(STATUS, fn.raise_error(fn.lit("read")).cast("string"))
+
+    assert made.totals(Written(unreadable, counted=5)) == SUMS
+    with pytest.raises(PySparkException, match="read"):
+        made.totals(Written(unreadable, counted=6))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -13,7 +13,7 @@ from backfill import target_parquet
 from backfill.changes import HELD, ROWS
 from backfill.columns import KEY
 from backfill.errors import RunFailedError
-from backfill.target import Replacement, Shape
+from backfill.target import Replacement, Shape, Written
 from backfill.target_parquet import ParquetTarget
 from backfill.transform import keyed
 
@@ -31,11 +31,12 @@ def target(spark: SparkSession, tmp_path: Path) -> ParquetTarget:
     return found
 
 
-def accept(table: DataFrame) -> None:
-    """Every table is good."""
+def accept(made: Written) -> None:
+    """Every table is good whose files tell the rows that Spark finds."""
+    assert made.counted == made.rows() == made.table.count()
 
 
-def refuse(table: DataFrame) -> None:
+def refuse(made: Written) -> None:
     raise RunFailedError("the lock was lost")
 
 

@@ -199,7 +199,7 @@ def stack(**settings: str) -> Iterator[Stack]:
             yield made
         finally:
             profiles = [word for name in PROFILES for word in ("--profile", name)]
-            made.compose(*profiles, "down", "--volumes", "--timeout", "5")
+            made.compose(*profiles, "down", "--volumes", "--remove-orphans", "--timeout", "5")
 
 
 def clean_tree(folder: Path) -> Path:

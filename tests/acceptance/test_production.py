@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
+import pyarrow as pa
 import pytest
 import yaml
+from pyarrow import parquet
+from sqlalchemy.engine import make_url
 
 from deploy.local import ports
-from tests.acceptance.compose_stack import Stack, no_engine, stack
+from tests.acceptance.compose_stack import PROFILES, Stack, engine_or_skip, stack
 from tests.composed import BASE, PRODUCTION, no_compose
 from tests.encrypted import PASSWORD, Encrypted, encrypted
 from tests.fleet import Fleet, prompts, wait_for
@@ -25,13 +28,13 @@ from tests.simulated import Simulated, simulated
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.timeout(1500)]
 ROWS = 60
-JOB = "reviews"
+JOB, TABLE = "reviews", "table"
+KEY = "sk-canary-production"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _engine() -> None:
-    if reason := no_engine() or no_compose():
-        pytest.skip(f"no containers here: {reason}")
+    engine_or_skip(no_compose())
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +58,16 @@ def endpoint(_engine: None) -> Iterator[Simulated]:
 @pytest.fixture(scope="module")
 def production(servers: Encrypted, roles: Roles, endpoint: Simulated) -> Iterator[Stack]:
     """The stack with its secrets and models, not up yet."""
-    tag = "headrace-worker:test"
-    secrets, models = servers.folder / "secrets", servers.folder / "models"
-    for folder in (secrets, models):
+    tags = {name: f"headrace-{name}:test" for name in ("worker", "spark")}
+    secrets, models, jobs = (servers.folder / name for name in ("secrets", "models", "jobs"))
+    for folder in (secrets, models, jobs):
         folder.mkdir()
     for group in GROUPS:
         # Without a word of TLS: that the server is checked is the overlay's doing.
         (secrets / f"{group}-database-url").write_text(roles.urls[f"headrace_{group}"])
         (secrets / f"{group}-kafka-password").write_text(PASSWORD)
-    (secrets / "llm-api-key").write_text("sk-canary-production")
+    (secrets / "llm-api-key").write_text(KEY)
+    endpoint.set_script({"api_keys": [KEY]})
     for name in ("postgres", "kafka"):
         (secrets / f"{name}-ca.pem").write_bytes(Path(servers.ca).read_bytes())
     one = {"base_url": endpoint.base_url, "model": "simulated", "api_key_env": "LLM_API_KEY"}
@@ -74,6 +78,8 @@ def production(servers: Encrypted, roles: Roles, endpoint: Simulated) -> Iterato
     alone = {**here, "healthcheck": {"disable": True}}
     services = {
         "migrate": here,
+        "producer": here,
+        "backfill": here,
         "worker": {**alone, "environment": {"METRICS_HOST": "127.0.0.1", "METRICS_PORT": "0"}},
         "exporter": {**alone, "environment": {"EXPORTER_HOST": "127.0.0.1", "EXPORTER_PORT": str(exporter)}},
     }
@@ -81,14 +87,16 @@ def production(servers: Encrypted, roles: Roles, endpoint: Simulated) -> Iterato
     settings = {
         "COMPOSE_FILE": f"{BASE.name}:{PRODUCTION.relative_to(BASE.parent)}:{local}",
         "KAFKA_BOOTSTRAP_SERVERS": servers.brokers,
-        "WORKER_IMAGE": tag,
-        "SPARK_IMAGE": "unused:0",
+        "WORKER_IMAGE": tags["worker"],
+        "SPARK_IMAGE": tags["spark"],
+        "HEADRACE_JOBS": str(jobs),
         "HEADRACE_MODELS": str(models),
         "HEADRACE_SECRETS": str(secrets),
         "EXPORTER": str(exporter),
     }
     with stack(**settings) as found:
-        found.build("worker", tag)
+        for name, tag in tags.items():
+            found.build(name, tag)
         yield found
 
 
@@ -113,11 +121,36 @@ def test_two_workers_answer_as_users_of_their_own(
         assert {row[0] for row in connection.execute(users)} >= {"headrace_worker", "headrace_reader"}
         query = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = %s"
         assert connection.execute(query, ("headrace_worker",)).fetchone() == (True,)
-    for container in production.everything():
-        shown = json.dumps(container.said["Config"])
-        assert PASSWORD not in shown
-        assert "sk-canary-production" not in shown
-        assert roles.urls["headrace_worker"].split(":")[2].split("@")[0] not in shown
+
+
+def test_a_table_goes_through_by_users_of_their_own(
+    production: Stack, servers: Encrypted, roles: Roles, tmp_path: Path
+) -> None:
+    """Producer and backfill in containers: they read their secrets from files, and may do what they need."""
+    ids = [f"t-{n}" for n in range(ROWS)]
+    folder = Path(production.settings["HEADRACE_JOBS"])
+    parquet.write_table(pa.table({"id": ids, "text": ids}), folder / "rows.parquet")
+    job = {"job": TABLE, "id": "id", "prompt": {"template": "Label: {text}"}}
+    job |= {"source": {"format": "parquet", "path": "rows.parquet"}}
+    job |= {"target": {"format": "delta", "path": "/warehouse/labelled"}}
+    (folder / "table.yaml").write_text(yaml.safe_dump(job))
+    produced = production.job("producer", "--job", "table.yaml")
+    assert (produced["published"], produced["exit"]) == (ROWS, 0)
+    fleet = Fleet(servers.kafka.bootstrap_servers, roles.urls["headrace_owner"], tmp_path, "", job=TABLE)
+    fleet.wait_until_ended(ROWS, 120)
+    joined = production.job("backfill", "--job", "table.yaml")
+    assert (joined["rows"], joined["joined"], joined["written"], joined["exit"]) == (ROWS, ROWS, ROWS, 0)
+
+
+def test_no_secret_is_shown_and_a_stop_drains(production: Stack, roles: Roles) -> None:
+    """Not by the engine, of any container, nor in the merged file, nor in a log."""
+    everything = production.everything()
+    assert len(everything) == len(("migrate", "worker", "worker", "exporter", "producer", "backfill"))
+    given = {str(make_url(url).password) for url in roles.urls.values()} | {PASSWORD, KEY}
+    profiles = [word for name in PROFILES for word in ("--profile", name)]
+    shown = [json.dumps(container.said) for container in everything]
+    shown += [production.compose(*profiles, *words) for words in (("config",), ("logs", "--no-color"))]
+    assert not [secret for secret in given for text in shown if secret in text]
     production.compose("stop", "worker")
     assert [worker.exit_code for worker in production.containers("worker")] == [0, 0]
 

@@ -26,7 +26,9 @@ CONF = {
     "spark.ui.showConsoleProgress": "false",
 }
 # For many short jobs: code that is compiled at once and simply, and no compiler or collector that works beside them.
-SHORT = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+# The room that such a compiler has by itself, 48 MB, is full after a few hundred jobs, and nothing more is compiled.
+_ROOM = "-XX:ReservedCodeCacheSize=240m"
+SHORT = {"spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_ROOM}"}
 # Iceberg has no jar for the newest Spark: its tests run in an environment of their own (`make test-iceberg`).
 WITH_ICEBERG = minor(pyspark.__version__) in ICEBERG.sparks
 NEEDS = (DELTA, ICEBERG) if WITH_ICEBERG else (DELTA,)

@@ -85,6 +85,11 @@ class Container:
         """Whether it runs."""
         return bool(self.said["State"]["Running"])
 
+    @property
+    def one_shot(self) -> bool:
+        """Whether `compose run` has made it."""
+        return str(self.said["Config"]["Labels"].get("com.docker.compose.oneoff")).lower() == "true"
+
     def copy(self, path: str, to: Path) -> None:
         """Copy a folder out of it, from a volume too."""
         _run(["docker", "cp", f"{self.id}:{path}", str(to)], {}, COMMAND_S)
@@ -199,6 +204,9 @@ def stack(**settings: str) -> Iterator[Stack]:
             yield made
         finally:
             profiles = [word for name in PROFILES for word in ("--profile", name)]
+            # `down` leaves a one-shot container that still runs, and with it the network.
+            if one_shot := [each.id for each in made.everything() if each.one_shot]:
+                _run(["docker", "rm", "--force", "--volumes", *one_shot], {}, COMMAND_S)
             made.compose(*profiles, "down", "--volumes", "--remove-orphans", "--timeout", "5")
 
 

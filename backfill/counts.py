@@ -40,13 +40,13 @@ class Counts:
         self.orphans = self.results - totals["matched"]
 
 
-def table_totals() -> list[Column]:
-    """Sums over a table that was just made; of all its columns they read one short one."""
+def table_totals(of: Column) -> list[Column]:
+    """Sums over the rows of a new table, which are those that a condition holds for; of its columns one is read."""
     return [
-        fn.count("*").alias("rows"),
-        fn.count(STATUS).alias("joined"),
-        fn.count_if(fn.col(STATUS) == Status.FAILED).alias("failed"),
-        fn.count("*").alias("written"),
+        fn.count_if(of).alias("rows"),
+        fn.count(fn.when(of, fn.col(STATUS))).alias("joined"),
+        fn.count_if(of & (fn.col(STATUS) == Status.FAILED)).alias("failed"),
+        fn.count_if(of).alias("written"),
     ]
 
 

@@ -14,10 +14,9 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as fn
 
 from backfill import counts
-from backfill.columns import CURRENT, KEY, PREFIX, STATUS
+from backfill.columns import CURRENT, KEY, PREFIX
 from backfill.target import Written
 from schemas.ids import Id
-from schemas.statuses import Status
 
 _HERE = f"{PREFIX}here"
 
@@ -40,43 +39,37 @@ class Making:
     def last(self, rows: DataFrame) -> DataFrame:
         """Count what is about to be written, and leave out answers that are for no row: no shuffle may follow."""
         here = fn.col(_HERE).isNotNull()
-        sums = {
-            "rows": fn.count_if(here),
-            "orphans": fn.count_if(~here),
-            "joined": fn.count(fn.when(here, fn.col(STATUS))),
-            "failed": fn.count_if(here & (fn.col(STATUS) == Status.FAILED)),
-        }
-        return self._watched(rows, self._joined, *(value.alias(name) for name, value in sums.items())).where(here)
+        sums = (*counts.table_totals(here), fn.count_if(~here).alias("orphans"))
+        return self._watched(rows, self._joined, *sums).where(here)
 
     def totals(self, made: Written) -> dict[str, int]:
         """Sum up the table that was written: `table_totals`, and `read`, the rows of the source."""
         totals = self._written(made)
         written = totals["rows"]
         # A side of the join without rows is planned away, and what would observe it too.
-        sure = written > 0 and self._observed(self._read, "rows") == written
+        sure = written > 0 and self._observed(self._read).get("rows") == written
         return totals | {"read": written if sure else self._rows.count()}
 
     def _written(self, made: Written) -> dict[str, int]:
         """Take what was observed of the rows if there are as many of them in the files; else read the table."""
-        rows = made.rows()
-        if self._observed(self._joined, "rows") != rows:
-            return counts.first(made.table.agg(*counts.table_totals()))
-        sums = {name: self._observed(self._joined, name) or 0 for name in ("joined", "failed")}
-        return sums | {"rows": rows, "written": rows}
+        observed = self._observed(self._joined)
+        if not observed or observed["rows"] != made.rows():
+            return counts.first(made.table.agg(*counts.table_totals(fn.lit(True))))
+        return {name: count for name, count in observed.items() if name != "orphans"}
 
     def results(self, table: DataFrame, id_: Id, totals: Mapping[str, int], results: int) -> dict[str, int]:
         """Count, for a table with such totals, those of so many results that were read (`seen`) and `matched`."""
-        orphans = self._observed(self._joined, "orphans") or 0
+        orphans = self._observed(self._joined).get("orphans", 0)
         met = totals["joined"] + orphans > 0
-        sure = met and self._observed(self._results, "results") == results
+        sure = met and self._observed(self._results).get("results") == results
         seen = {"seen": results if sure else self._answered.count()}
-        if self._observed(self._joined, "rows") == totals["rows"]:
+        if self._observed(self._joined).get("rows") == totals["rows"]:
             return seen | {"matched": results - orphans}
         return seen | counts.first(table.agg(counts.matched(id_)))
 
     def _watched(self, rows: DataFrame, observation: Observation, *sums: Column) -> DataFrame:
         return rows.observe(observation, *sums) if self._told else rows
 
-    def _observed(self, observation: Observation, name: str) -> int | None:
-        found: dict[str, Any] = observation.get if self._told else {}
-        return found.get(name)
+    def _observed(self, observation: Observation) -> dict[str, Any]:
+        """Take what was observed; nothing where Spark tells nothing, or has planned it away."""
+        return observation.get if self._told else {}

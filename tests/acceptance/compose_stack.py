@@ -32,6 +32,7 @@ COMMAND_S = 300.0
 JOB_S = 600.0
 BASES = {"worker": "PYTHON_IMAGE", "spark": "JAVA_IMAGE", "kafka": "JAVA_IMAGE"}
 PROFILES = ("spark", "schedule", "observability")
+EVERYTHING = tuple(word for name in PROFILES for word in ("--profile", name))
 SECRETS = ROOT / "deploy" / "docker" / "dev-secrets"
 
 
@@ -203,11 +204,10 @@ def stack(**settings: str) -> Iterator[Stack]:
         try:
             yield made
         finally:
-            profiles = [word for name in PROFILES for word in ("--profile", name)]
             # `down` leaves a one-shot container that still runs, and with it the network.
             if one_shot := [each.id for each in made.everything() if each.one_shot]:
                 _run(["docker", "rm", "--force", "--volumes", *one_shot], {}, COMMAND_S)
-            made.compose(*profiles, "down", "--volumes", "--remove-orphans", "--timeout", "5")
+            made.compose(*EVERYTHING, "down", "--volumes", "--remove-orphans", "--timeout", "5")
 
 
 def clean_tree(folder: Path) -> Path:

@@ -18,12 +18,11 @@ import pytest
 import yaml
 from pyarrow import parquet
 
-from tests.acceptance.compose_stack import PROFILES, Container, Stack, engine_or_skip, stack
+from tests.acceptance.compose_stack import EVERYTHING, Container, Stack, engine_or_skip, stack
 from tests.fleet import Fleet
 from tests.telling import tell
 
 ROWS = 300
-EVERYTHING = [word for name in PROFILES for word in ("--profile", name)]
 pytestmark = [pytest.mark.slow, pytest.mark.integration, pytest.mark.timeout(2400)]
 
 

@@ -19,7 +19,7 @@ from pyarrow import parquet
 from sqlalchemy.engine import make_url
 
 from deploy.local import ports
-from tests.acceptance.compose_stack import PROFILES, Stack, engine_or_skip, stack
+from tests.acceptance.compose_stack import EVERYTHING, Stack, engine_or_skip, stack
 from tests.composed import BASE, PRODUCTION, no_compose
 from tests.encrypted import PASSWORD, Encrypted, encrypted
 from tests.fleet import Fleet, prompts, wait_for
@@ -147,9 +147,8 @@ def test_no_secret_is_shown_and_a_stop_drains(production: Stack, roles: Roles) -
     everything = production.everything()
     assert len(everything) == len(("migrate", "worker", "worker", "exporter", "producer", "backfill"))
     given = {str(make_url(url).password) for url in roles.urls.values()} | {PASSWORD, KEY}
-    profiles = [word for name in PROFILES for word in ("--profile", name)]
     shown = [json.dumps(container.said) for container in everything]
-    shown += [production.compose(*profiles, *words) for words in (("config",), ("logs", "--no-color"))]
+    shown += [production.compose(*EVERYTHING, *words) for words in (("config",), ("logs", "--no-color"))]
     assert not [secret for secret in given for text in shown if secret in text]
     production.compose("stop", "worker")
     assert [worker.exit_code for worker in production.containers("worker")] == [0, 0]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
+from control.dead_letters.ranges import Ranges
 from control.status.document import Lag
-from control.topics import KafkaUnreachableError, admin
+from control.topics import KafkaUnreachableError, TopicRefusedError, admin
 from schemas.settings import KafkaSettings
 
 _SECONDS = 10.0
@@ -19,7 +20,8 @@ class Lags:
 
     def __init__(self, settings: KafkaSettings, group: str) -> None:
         self._servers = settings.bootstrap_servers
-        self._group = group
+        # As nobody's member: librdkafka's admin client dies of a coordinator that has just moved.
+        self._nobody = Ranges(settings, group)
         self._brokers = admin(settings)
         self._admin = self._brokers.client
 
@@ -29,6 +31,8 @@ class Lags:
             return self._look(sorted(set(topics)))
         except KafkaException as error:
             raise KafkaUnreachableError(f"{self._servers}: {error.args[0].str()}") from None
+        except TopicRefusedError as error:
+            raise KafkaUnreachableError(f"{self._servers}: {error}") from None
 
     def _look(self, topics: list[str]) -> list[Lag]:
         known = self._brokers.topics(_SECONDS)
@@ -41,9 +45,9 @@ class Lags:
         return [_lag(place, committed[place], firsts[place], ends[place]) for place in committed]
 
     def _committed(self, places: list[TopicPartition]) -> dict[tuple[str, int], int]:
-        asked = [ConsumerGroupTopicPartitions(self._group, places)]
-        found = self._admin.list_consumer_group_offsets(asked, request_timeout=_SECONDS)[self._group].result()
-        return {(place.topic, place.partition): place.offset for place in found.topic_partitions}
+        asked = self._nobody.consumer
+        found = self._nobody.ask(places[0].topic, lambda: asked.committed(places, timeout=_SECONDS))
+        return {(place.topic, place.partition): place.offset for place in found}
 
     def _offsets(self, places: list[TopicPartition], which: OffsetSpec) -> dict[tuple[str, int], int]:
         found = self._admin.list_offsets(dict.fromkeys(places, which), request_timeout=_SECONDS)

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyspark
 import pytest
 import yaml
@@ -68,11 +70,11 @@ def write(folder: Path, **changes: Any) -> None:
     (folder / "job.yaml").write_text(yaml.safe_dump(job | changes))
 
 
-def start(folder: Path, url: str, *options: str, **environ: str) -> subprocess.Popen[str]:
-    """Start the job from another folder, as a scheduler would."""
+def start(folder: Path, url: str, *options: str, words: Sequence[str] = (), **environ: str) -> subprocess.Popen[str]:
+    """Start the job from another folder, as a scheduler would; `words` are its own arguments."""
     command = [str(SUBMIT), *QUICK, *options, str(ROOT / "backfill" / "job.py")]
     return subprocess.Popen(
-        [*command, "--job", str(folder / "job.yaml")],
+        [*command, "--job", str(folder / "job.yaml"), *words],
         cwd="/",
         env={**os.environ, "DATABASE_URL": url, "PYSPARK_PYTHON": sys.executable, **environ},
         stdout=subprocess.PIPE,
@@ -134,6 +136,29 @@ def test_a_second_one_on_the_same_target_ends_at_once(folder: Path, url: str) ->
     assert (line["exit"], line["written"]) == (0, 0)
     assert "already running" in line["note"]
     assert not (folder / "labelled").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_reconciliation_ends_with_what_it_has_found(folder: Path, url: str) -> None:
+    def told() -> tuple[int, dict[str, Any]]:
+        process = start(folder, url, words=["--reconcile"])
+        out, _ = process.communicate(timeout=400)
+        return process.returncode, json.loads(out.strip().splitlines()[-1])
+
+    run(folder, url)
+    code, line = told()
+    assert (code, line["exit"], line["exact"], set(line["faults"].values())) == (0, 0, ROWS, {0})
+    (table,) = (folder / "labelled").glob("*.parquet")
+    # Under another name: Hadoop keeps a sum of the file's bytes beside it.
+    parquet.write_table(parquet.read_table(table).filter(pc.field("id") != "r-17"), folder / "labelled/less.parquet")
+    table.unlink()
+    code, line = told()
+    assert (code, line["faults"]["missing"], line["ids"]) == (1, 1, {"missing": ["r-17"]})
+    assert "1 missing" in line["error"]
+    with database_session(SecretStr(url), "another job", str(folder / "labelled")):
+        code, line = told()
+    assert (code, "is running" in line["error"]) == (1, True)
 
 
 @pytest.mark.slow

@@ -10,8 +10,9 @@ import shutil
 from collections.abc import Iterable
 
 from pyarrow import parquet
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
 
+from backfill.arrow_files import ArrowFiles
 from backfill.jvm import HadoopFiles
 
 _AT_FDCWD = -100
@@ -21,10 +22,10 @@ _NOT_THERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EXDE
 
 
 class Folders:
-    """A view of the file system that a path lies on, as Spark reaches it."""
+    """A view of the file system that a path lies on: Spark's own, or under Spark Connect that of this machine."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
-        self._files = HadoopFiles(spark, path)
+        self._files = ArrowFiles(path) if is_remote() else HadoopFiles(spark, path)
 
     @property
     def local(self) -> bool:

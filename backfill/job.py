@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, is_remote
 
 from backfill import cursor, jvm
 from backfill.arguments import parse
@@ -33,7 +33,7 @@ from backfill.session import session
 from backfill.settings import BackfillSettings, JobFile, read_job, read_settings
 from backfill.source import database_session
 from backfill.watch import Pace, Watcher
-from schemas import spark_connect, spark_jars
+from schemas import requests_table, spark_connect, spark_jars
 from schemas.places import trail
 from schemas.settings import SettingsError
 from schemas.statuses import ExitCode
@@ -91,11 +91,11 @@ def last_line(outcome: Outcome, seconds: float) -> str:
 
 def _carry_out(argv: Sequence[str], outcome: Outcome) -> None:
     asked = parse(argv)
-    if spark_connect.REMOTE in os.environ:
-        raise WrongJobError(spark_connect.NO_BACKFILL)
     settings = read_settings(os.environ)
     file = read_job(asked.job, os.environ)
     outcome.job = file.job.job
+    if os.environ.get(spark_connect.REMOTE) and file.job.target.format == "parquet":
+        raise WrongJobError(spark_connect.NO_PARQUET)
     if asked.watch is not None:
         return _watch(settings, file, Pace(asked.watch, asked.full_every), outcome)
     if asked.reconcile:
@@ -136,16 +136,17 @@ def _watch(settings: BackfillSettings, file: JobFile, pace: Pace, outcome: Outco
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     missed = lambda error: _say(sys.stderr, f"backfill: {error}; the next look is in {pace.seconds:g} s")  # noqa: E731
-    spark = session(f"headrace backfill {file.job.job}", spark_jars.needs(file.job))
+    spark = _session(file)
     try:
-        jvm.pass_on(stop.set)
+        if not is_remote():
+            jvm.pass_on(stop.set)
         outcome.counts = Watcher(spark, settings, file, pace, told, missed).run(stop)
     finally:
         spark.stop()
 
 
 def _with_spark(settings: BackfillSettings, file: JobFile, act: Callable[[SparkSession], Made]) -> Made:
-    spark = session(f"headrace backfill {file.job.job}", spark_jars.needs(file.job))
+    spark = _session(file)
     try:
         with spark_errors():
             return act(spark)
@@ -153,6 +154,11 @@ def _with_spark(settings: BackfillSettings, file: JobFile, act: Callable[[SparkS
         # When its process is gone already, the error that told so is the one to hear.
         with suppress(Py4JError, OSError):
             spark.stop()
+
+
+def _session(file: JobFile) -> SparkSession:
+    beside = requests_table.address(file.beside)
+    return session(f"headrace backfill {file.job.job}", spark_jars.needs(file.job), beside)
 
 
 def _fail(outcome: Outcome, error: Exception) -> None:

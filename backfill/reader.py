@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, is_remote
 
-from backfill import jvm, results
+from backfill import connect, jvm, results
 from backfill.parts import data_source
 from backfill.source import Query, Snapshot
 
@@ -28,7 +28,8 @@ def read(
     The address of the database, which may hold a password, travels inside the pickled reader: it is in no option,
     no plan and no log of Spark's.
     """
-    parts = min(jvm.tasks_at_once(spark), MAX_PARTITIONS)
+    parts = connect.tasks_at_once(spark, MAX_PARTITIONS) if is_remote() else jvm.tasks_at_once(spark)
+    parts = min(parts, MAX_PARTITIONS)
     query = Query(snapshot, parts, columns, former, since)
     spark.dataSource.register(data_source(_format(query), results.schema(columns), parts, pickle.dumps(query)))
     return spark.read.format(_format(query)).load()

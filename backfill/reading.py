@@ -27,9 +27,11 @@ def read(spark: SparkSession, file: JobFile) -> DataFrame:
     spark.conf.set(JAVA_CHARSETS, "true")
     try:
         rows = _opened(spark, file)
+        # A Spark Connect client opens nothing before it is asked for the columns.
+        known = rows.columns
     except PySparkException as error:
         raise WrongJobError(_problem(file, error)) from error
-    if sources.CORRUPT_COLUMN in rows.columns:
+    if sources.CORRUPT_COLUMN in known:
         rows = rows.drop(sources.CORRUPT_COLUMN)
     if file.job.source.where is not None:
         rows = _kept(rows, file.job.source.where)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import pyspark
 from pyspark.sql import SparkSession
 
-from backfill import jvm
+from backfill import connect, jvm
 from backfill.errors import WrongJobError
-from schemas import spark_jars
+from schemas import spark_connect, spark_jars
 from schemas.spark_jars import Need
 
 _DEFAULTS = {
@@ -21,19 +21,21 @@ _DEFAULTS = {
     # A few files of a useful size instead of one a task: tables live longer than runs.
     "spark.sql.adaptive.coalescePartitions.minPartitionSize": "16m",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
-    "spark.ui.showConsoleProgress": "false",
 }
+_QUIET = {"spark.ui.showConsoleProgress": "false"}
 
 
-def session(name: str, needs: Sequence[Need]) -> SparkSession:
+def session(name: str, needs: Sequence[Need], beside: str) -> SparkSession:
     """Open the session; master, memory and packages are the starter's to settle (`spark-submit --conf`).
 
-    Raises `WrongJobError` unless all jars that the job needs are
-    there. Spark's own log, which may quote rows, stays silent unless `spark.log.level` says otherwise: errors are
-    told in one line each.
+    So is a Spark Connect server (`SPARK_REMOTE`), which has to find what lies `beside` the target. Raises
+    `WrongJobError` unless all jars that the job needs are there. Spark's own log, which may quote rows, stays silent
+    unless `spark.log.level` says otherwise: errors are told in one line each.
     """
+    if remote := os.environ.get(spark_connect.REMOTE):
+        return connect.session(remote, _DEFAULTS, needs, beside)
     conf = jvm.settled()
-    for key, value in (_DEFAULTS | spark_jars.defaults(needs)).items():
+    for key, value in (_DEFAULTS | _QUIET | spark_jars.defaults(needs)).items():
         conf.setIfMissing(key, value)
     conf.setIfMissing("spark.log.level", "OFF")
     if problems := spark_jars.problems([(need, jvm.presence(need.shows)) for need in needs], pyspark.__version__):

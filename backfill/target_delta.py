@@ -28,13 +28,15 @@ class DeltaTarget(Target):
         """See `Target`."""
         try:
             rows = self._read()
+            # Over Spark Connect a table is opened when it is asked for its columns.
+            found = rows.schema
         except AnalysisException as error:
             if error.getCondition() in _NO_TABLE:
                 return None
             raise
         detail = self.spark.sql(f"DESCRIBE DETAIL {self._name}").select("partitionColumns").first()
         self.refuse(partition_drift(detail[0] if detail else (), self.shape.partition_by))
-        self.refuse(drift(rows.schema, self.shape.schema))
+        self.refuse(drift(found, self.shape.schema))
         return self.ordered(rows)
 
     def create(self, rows: DataFrame, ready: Ready, last: Last = as_they_are) -> None:

@@ -11,6 +11,7 @@ from backfill.errors import WrongJobError
 from backfill.layout import drift, partition_drift
 from backfill.merge import merge
 from backfill.target import Last, Ready, Replacement, Shape, Target, Written, as_they_are
+from backfill.transform import replaced
 
 # Above this many files a run that changed the table lets Iceberg join the small ones.
 _MOST_FILES = 50
@@ -40,18 +41,20 @@ class IcebergTarget(Target):
     def fitted(rows: DataFrame) -> DataFrame:
         """See `Target`: Iceberg has no whole numbers below 32 bits."""
         small = [field.name for field in rows.schema if isinstance(field.dataType, ByteType | ShortType)]
-        return rows.withColumns({name: column(name).cast("int") for name in small})
+        return replaced(rows, {name: column(name).cast("int") for name in small})
 
     def existing(self) -> DataFrame | None:
         """See `Target`."""
         try:
             rows = self._read()
+            # Over Spark Connect a table is opened when it is asked for its columns.
+            found = rows.schema
         except AnalysisException as error:
             if error.getCondition() in _NO_TABLE:
                 return None
             raise
         self.refuse(partition_drift(self._partitions(), self.shape.partition_by))
-        self.refuse(drift(rows.schema, self.shape.schema))
+        self.refuse(drift(found, self.shape.schema))
         return self.ordered(rows)
 
     def create(self, rows: DataFrame, ready: Ready, last: Last = as_they_are) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
@@ -82,7 +82,12 @@ def storable(rows: DataFrame, partition_by: Iterable[str]) -> DataFrame:
         for field in rows.schema
         if field.name in names and isinstance(field.dataType, StringType)
     }
-    return rows.withColumns(empties)
+    return replaced(rows, empties)
+
+
+def replaced(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """Put columns in the place of those of the same names; none is no error over Spark Connect either."""
+    return rows.withColumns(dict(columns)) if columns else rows
 
 
 def _output(kind: DataType | None) -> Column:

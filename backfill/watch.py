@@ -100,7 +100,7 @@ class Watcher:
         """
         try:
             return self._stamps()
-        except Py4JError as error:
+        except (Py4JError, OSError) as error:
             raise RunFailedError("the files of the source cannot be listed, somebody may be writing them") from error
 
     def _stamps(self) -> str:

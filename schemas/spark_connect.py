@@ -16,7 +16,11 @@ NOT_SHARED = (
     "the Spark Connect server does not find at {place} what this machine has just written there: both must reach the "
     "target under one name (a shared mount, s3://, hdfs://); or run plain spark-submit"
 )
-NO_BACKFILL = f"{REMOTE}: the backfill does not run on Spark Connect: start it with spark-submit and without {REMOTE}"
+# A server goes on with the write of a client that was killed, into the folder that the next run would write.
+NO_PARQUET = (
+    f"target.format: parquet is not written on Spark Connect: use delta or iceberg, whose tables no two writers "
+    f"can spoil, or start the backfill with spark-submit and without {REMOTE}"
+)
 
 
 def place(remote: str) -> tuple[str, int]:

@@ -1,8 +1,7 @@
-"""A day of small runs: after each of them the table has as many files as partitions, whatever shuffles are cut into.
+"""A day of small runs: after each the table has as many files as partitions, whatever shuffles are cut into.
 
-What a run does hangs on the table that it finds, not on how many runs came before, so a day of hourly runs shows what one of
-five-minute runs would. Nor on how many parts a shuffle has beyond those of the table: with 200 of them, Spark's own number, a
-run takes ten times as long.
+What a run does hangs on the table that it finds, not on how many runs came before: a day of hourly runs shows what
+one of five-minute runs would. With 200 parts a shuffle, Spark's own number, most of a run is the parts' own cost.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.slow, pyte
 SUBMIT = Path(sys.executable).parent / "spark-submit"
 QUICK = ["--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2"]
 ROWS = 20_000
+Starting = AbstractContextManager[subprocess.Popen[str]]
 _LOCK = "LOCK TABLE headrace.results IN ACCESS EXCLUSIVE MODE"
 _WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 _OF_TASKS = " AND (query LIKE 'COPY %' OR query LIKE '%unnest(%')"
@@ -68,20 +69,22 @@ def said(folder: Path) -> str:
 
 
 @contextmanager
-def held_up(url: str, program: str, job: Path, *options: str, **environ: str) -> Iterator[subprocess.Popen[str]]:
+def held_up(url: str, folder: Path, start: Starting) -> Iterator[subprocess.Popen[str]]:
     """Start a job of which all tasks wait: the driver's look at the results is let through, theirs are not.
+
+    What it says goes to `folder`.
 
     Locks are given in the order in which they are asked for.
     """
     with psycopg.connect(url) as first, psycopg.connect(url) as second:
         first.execute(_LOCK)
-        with started(program, job, *options, DATABASE_URL=url, **environ) as process:
-            wait_for(lambda: waiting(url) == 1, 60, lambda: said(job.parent))
+        with start as process:
+            wait_for(lambda: waiting(url) == 1, 60, lambda: said(folder))
             asking = threading.Thread(target=locked, args=[second])
             asking.start()
             wait_for(lambda: waiting(url) == 2, 60)
             first.commit()
-            wait_for(lambda: waiting(url, of_tasks=True), 120, lambda: said(job.parent))
+            wait_for(lambda: waiting(url, of_tasks=True), 120, lambda: said(folder))
             yield process
         second.cancel_safe()
         asking.join()
@@ -113,7 +116,7 @@ def test_a_backfill_that_is_stopped_ends_as_stopped_and_leaves_no_target(
     postgres: PostgresService, tmp_path: Path
 ) -> None:
     url, job = migrated(postgres), write(tmp_path)
-    with held_up(url, "backfill", job) as process:
+    with held_up(url, tmp_path, started("backfill", job, DATABASE_URL=url)) as process:
         line = stopped(process, tmp_path)
     assert (line["exit"], line["written"]) == (3, 0)
     assert "stopped by SIGTERM" in line["error"]
@@ -128,7 +131,8 @@ def test_a_producer_that_is_stopped_ends_as_stopped_and_counts_what_was_acknowle
     finished = "INSERT INTO headrace.results (job, id, status, completed_at) VALUES (%s, 'old', 'succeeded', now())"
     with psycopg.connect(url) as database:
         database.execute(finished, [name])
-    with held_up(url, "producer", job, "--no-canary", KAFKA_BOOTSTRAP_SERVERS=kafka.bootstrap_servers) as process:
+    places = {"DATABASE_URL": url, "KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers}
+    with held_up(url, tmp_path, started("producer", job, "--no-canary", **places)) as process:
         line = stopped(process, tmp_path)
     assert (line["exit"], line["job"], line["published"]) == (3, name, 0)
     assert "stopped by SIGTERM" in line["error"]

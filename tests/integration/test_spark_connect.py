@@ -1,4 +1,4 @@
-"""The producer on a Spark Connect server: no JVM at the client, none of our code on the server, the same messages."""
+"""Both jobs on a Spark Connect server: no JVM at the client, none of our code on the server, the same ends."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,14 @@ TEXTS = [f"What of {n}?" for n in range(ROWS)]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server whose Python has the wheels that docs/cluster.md names, and nothing of ours."""
-    folder = tmp_path_factory.mktemp("connect")
+    """A server without any jars of a format."""
+    with serving(tmp_path_factory.mktemp("connect")) as remote:
+        yield remote
+
+
+@contextmanager
+def serving(folder: Path, *options: str, **more: str) -> Iterator[str]:
+    """Run a server whose Python has the wheels that docs/cluster.md names, and nothing of ours."""
     (port,) = ports.choose(["connect"], {}).values()
     conf = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -55,16 +62,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "scratch"),
-    }
-    options = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
-    command = [str(SPARK_HOME / "bin/spark-submit"), "--master", "local[2]", *options]
+    } | more
+    settled = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+    command = [str(SPARK_HOME / "bin/spark-submit"), "--master", "local[2]", *settled, *options]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     environ = {**bare_environment(), "SPARK_DAEMON_MEMORY": "1g"}
     environ |= {"PYSPARK_PYTHON": str(bare_python(folder / "bare", wheels_named("both jobs")))}
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=folder, env=environ, stdout=log, stderr=log)
         try:
-            wait_for(lambda: answers(port), 90, lambda: (folder / "log").read_text()[-3000:])
+            wait_for(lambda: answers(port), 240, lambda: (folder / "log").read_text()[-3000:])
             yield f"sc://127.0.0.1:{port}/;user_id=secret-user"
         finally:
             process.terminate()
@@ -82,15 +89,25 @@ def write(folder: Path) -> Path:
         ids = [None if n == 7 else f"r-{n}" for n in range(part, ROWS, 2)]
         texts = [TEXTS[0] if n == 5 else TEXTS[n] for n in range(part, ROWS, 2)]
         parquet.write_table(pa.table({"id": ids, "text": texts}), folder / f"rows/{part}.parquet")
-    return write_job(folder, job=f"job-{uuid.uuid4().hex[:8]}")
+    # A cleaning of no column: nothing to do is no error.
+    return write_job(folder, job=f"job-{uuid.uuid4().hex[:8]}", clean={"strip_html": True, "max_chars": 100})
+
+
+def environment(remote: str) -> dict[str, str]:
+    """What a job is started with by Python alone, where no JVM could be started."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "LLM_"))}
+    return clean | {"PYTHONPATH": str(ROOT), "SPARK_HOME": "/nowhere", "SPARK_REMOTE": remote}
 
 
 def start(program: str, job: Path, remote: str, *options: str, **environ: str) -> dict[str, Any]:
-    """Run a job by Python alone, where no JVM could be started; gives its last line."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK", "LLM_"))}
-    clean |= {"PYTHONPATH": str(ROOT), "SPARK_HOME": "/nowhere", "SPARK_REMOTE": remote, **environ}
-    command = [sys.executable, str(ROOT / program / "job.py"), "--job", str(job), *options]
-    done = subprocess.run(command, cwd="/", env=clean, capture_output=True, text=True, timeout=280, check=False)
+    """Run a job to its end; gives its last line."""
+    command, clean = (
+        [sys.executable, str(ROOT / program / "job.py"), "--job", str(job), *options],
+        environment(remote),
+    )
+    done = subprocess.run(
+        command, cwd="/", env=clean | environ, capture_output=True, text=True, timeout=400, check=False
+    )
     said = done.stdout + done.stderr
     assert "secret-user" not in said
     line: dict[str, Any] = json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
@@ -134,8 +151,13 @@ def test_what_cannot_work_there_is_told_before_it_starts(
     assert connect.has_class(delta_spark, DELTA.shows)
     line = start("producer", delta, server, "--no-canary", **places)
     assert (line["exit"], "start the Spark Connect server with --packages io.delta" in line["error"]) == (2, True)
-    line = start("backfill", delta, server, **places)
-    assert (line["exit"], "does not run on Spark Connect" in line["error"]) == (2, True)
+    to_delta = write_job(tmp_path / "a", target={"format": "delta", "path": "labelled"})
+    line = start("backfill", to_delta, server, **places)
+    assert (line["exit"], "start the Spark Connect server with --packages io.delta" in line["error"]) == (2, True)
+    line = start("backfill", to_delta, "sc://127.0.0.1:1", **places)
+    assert (line["exit"], "127.0.0.1:1 gave no answer" in line["error"]) == (4, True)
+    line = start("backfill", write_job(tmp_path / "a"), server, **places)
+    assert (line["exit"], "parquet is not written on Spark Connect" in line["error"]) == (2, True)
     store = write_job(tmp_path / "a", target={"format": "parquet", "path": "nowhere://bucket/labelled"})
     line = start("producer", store, server, "--no-canary", **places)
     assert (line["exit"], "this machine must reach it too" in line["error"]) == (2, True)

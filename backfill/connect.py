@@ -1,0 +1,92 @@
+"""A session on a Spark Connect server: no JVM here, our code sent there, what cannot work told before it starts."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyspark
+from pyspark.errors import PySparkException, PySparkImportError
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
+
+import schemas
+from backfill.arrow_files import ArrowFiles
+from backfill.errors import UnreachableError, WrongJobError
+from schemas import packing, spark_connect, spark_jars
+from schemas.spark_jars import Need
+
+_PACKAGES = ("schemas", "backfill")
+
+
+def session(remote: str, conf: Mapping[str, str], needs: Sequence[Need], beside: str) -> SparkSession:
+    """Open a session and send our code; `beside` must be one place to the server and to this machine.
+
+    Raises `UnreachableError`, or `WrongJobError` where something is lacking.
+    """
+    try:
+        host, port = spark_connect.place(remote)
+    except ValueError as error:
+        raise WrongJobError(str(error)) from None
+    if problem := spark_connect.unanswered(host, port):
+        raise UnreachableError(problem)
+    try:
+        spark = SparkSession.builder.remote(remote).getOrCreate()
+    except PySparkImportError:
+        raise WrongJobError(spark_connect.NO_CLIENT) from None
+    for name, value in conf.items():
+        spark.conf.set(name, value)
+    if problems := _problems(spark, needs):
+        raise WrongJobError("; ".join(problems))
+    _check_shared(spark, beside)
+    _send(spark)
+    return spark
+
+
+def tasks_at_once(spark: SparkSession, most: int) -> int:
+    """Count the parts into which Spark cuts a table by itself, one for each task that runs at once, up to `most`."""
+    rows = spark.range(most).select(fn.spark_partition_id()).distinct()
+    return rows.count()
+
+
+def _check_shared(spark: SparkSession, beside: str) -> None:
+    """Raise `WrongJobError` unless the server finds beside the target what this machine writes there."""
+    files, probe = ArrowFiles(beside), f"{beside.rstrip('/')}-probe-{secrets.token_hex(4)}"
+    files.write(probe, probe)
+    try:
+        found = [row[0] for row in spark.read.text(probe).collect()]
+    except PySparkException:
+        found = []
+    finally:
+        files.delete(probe)
+    if found != [probe]:
+        raise WrongJobError(spark_connect.NOT_SHARED.format(place=beside))
+
+
+def _has_class(spark: SparkSession, name: str) -> bool:
+    """Ask the server for a class; Spark looks for it before it finds that it has no such method."""
+    try:
+        spark.sql(f"SELECT java_method('{name}', 'headrace')").collect()
+    except PySparkException as error:
+        return "UNEXPECTED_CLASS_TYPE" not in (error.getCondition() or "")
+    return True
+
+
+def _problems(spark: SparkSession, needs: Sequence[Need]) -> list[str]:
+    missing = [
+        spark_connect.missing(need, pyspark.__version__) for need in needs if not _has_class(spark, need.shows)
+    ]
+    return [*missing, *spark_jars.unsettled(needs, lambda name: str(spark.conf.get(name, "")))]
+
+
+def _send(spark: SparkSession) -> None:
+    """Put our packages on the path of the server's Python workers, for this session."""
+    root = Path(schemas.__file__).parents[1]
+    with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
+        archive = root
+        if root.is_dir():
+            archive = Path(folder) / "headrace.zip"
+            packing.pack(root, _PACKAGES, archive)
+        spark.addArtifacts(str(archive), pyfile=True)

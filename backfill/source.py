@@ -6,7 +6,7 @@ The only file that knows the driver.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -176,6 +176,9 @@ def _connect(url: SecretStr) -> psycopg.Connection:
         # A long read is meant to be long, whatever the server's defaults are.
         connection.execute("SET statement_timeout = 0")
         connection.execute("SET idle_in_transaction_session_timeout = 0")
+        # A task that is killed while it waits for a lock leaves none waiting; not every server's system can look.
+        with suppress(psycopg.errors.InvalidParameterValue):
+            connection.execute("SET client_connection_check_interval = '5s'")
     except psycopg.Error as error:
         raise UnreachableError(f"the database cannot be reached, check DATABASE_URL: {_say(error)}") from None
     return connection

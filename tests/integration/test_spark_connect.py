@@ -89,8 +89,8 @@ def write(folder: Path) -> Path:
         ids = [None if n == 7 else f"r-{n}" for n in range(part, ROWS, 2)]
         texts = [TEXTS[0] if n == 5 else TEXTS[n] for n in range(part, ROWS, 2)]
         parquet.write_table(pa.table({"id": ids, "text": texts}), folder / f"rows/{part}.parquet")
-    # A cleaning of no column: nothing to do is no error.
-    return write_job(folder, job=f"job-{uuid.uuid4().hex[:8]}", clean={"strip_html": True, "max_chars": 100})
+    # No column is cleaned: nothing to do is no error.
+    return write_job(folder, job=f"job-{uuid.uuid4().hex[:8]}")
 
 
 def environment(remote: str) -> dict[str, str]:
@@ -133,6 +133,7 @@ def test_the_producer_makes_the_same_messages_as_without_connect(
     here, there = write(tmp_path / "classic"), write(tmp_path / "connect")
 
     line = start("producer", there, server, "--no-canary", **places)
+    assert line["exit"] == 0, line["error"]
     run = make_run(here, places, no_canary=True)
     publish(spark, run, reach(run))
     counts = (run.counts.read, run.counts.published, run.counts.rejected, run.counts.deduplicated)

@@ -17,6 +17,10 @@ class WrongJobError(BackfillError):
     exit_code = ExitCode.WRONG_SETTINGS
 
 
+class SourceGoneError(WrongJobError):
+    """The source is not there, or empty: the job file names another place, or somebody is writing it anew."""
+
+
 class UnreachableError(BackfillError):
     """The database gave no answer."""
 

@@ -8,7 +8,7 @@ from pyspark.sql import functions as fn
 
 from backfill import jdbc
 from backfill.columns import LLM_COLUMNS, PREFIX, column, quoted
-from backfill.errors import WrongJobError
+from backfill.errors import SourceGoneError, WrongJobError
 from backfill.explain import first_line
 from backfill.settings import JobFile
 from schemas import ids, sources
@@ -30,7 +30,9 @@ def read(spark: SparkSession, file: JobFile) -> DataFrame:
         # A Spark Connect client opens nothing before it is asked for the columns.
         known = rows.columns
     except PySparkException as error:
-        raise WrongJobError(_problem(file, error)) from error
+        raise _problem(file, error) from error
+    if not known:
+        raise SourceGoneError(f"source.path: {file.source_path} holds no {file.job.source.format} file with columns")
     if sources.CORRUPT_COLUMN in known:
         rows = rows.drop(sources.CORRUPT_COLUMN)
     if file.job.source.where is not None:
@@ -84,16 +86,16 @@ def _kept(rows: DataFrame, where: str) -> DataFrame:
         raise WrongJobError(f"source.where: {first_line(error)}") from error
 
 
-def _problem(file: JobFile, error: PySparkException) -> str:
+def _problem(file: JobFile, error: PySparkException) -> WrongJobError:
     source = file.job.source
     match error.getCondition():
         case "PATH_NOT_FOUND" | "DELTA_TABLE_NOT_FOUND" | "DELTA_PATH_DOES_NOT_EXIST":
-            return f"source.path: {file.source_path} does not exist"
+            return SourceGoneError(f"source.path: {file.source_path} does not exist")
         case "TABLE_OR_VIEW_NOT_FOUND" if not source.query:
-            return f"source.table: {source.table} does not exist"
+            return SourceGoneError(f"source.table: {source.table} does not exist")
         case "UNABLE_TO_INFER_SCHEMA":
-            return f"source.path: {file.source_path} holds no {source.format} file"
-    return f"source: {first_line(error)}"
+            return SourceGoneError(f"source.path: {file.source_path} holds no {source.format} file")
+    return WrongJobError(f"source: {first_line(error)}")
 
 
 def _ids(job: Job) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from backfill import cursor
 from backfill.counts import Counts
-from backfill.errors import AlreadyRunningError, ReadError, RunFailedError, UnreachableError
+from backfill.errors import AlreadyRunningError, ReadError, RunFailedError, SourceGoneError, UnreachableError
 from backfill.explain import spark_errors
 from backfill.folders import Folders
 from backfill.run import backfill
@@ -63,7 +63,8 @@ class Watcher:
     def run(self, stop: threading.Event) -> Counts:
         """Look until stopped, between two runs and never in the middle of one; gives the last run's counts.
 
-        Raises what a later run would find wrong again: `WrongJobError`, `SettingsError`.
+        Raises what a later run would find wrong again: `WrongJobError`, `SettingsError`; a source that has been there
+        and is not any more may be one that somebody writes anew.
         """
         state: State | None = None
         last = Counts()
@@ -72,6 +73,10 @@ class Watcher:
             try:
                 state, last = self._look(state, last)
             except _PASSING as error:
+                self.missed(error)
+            except SourceGoneError as error:
+                if state is None:
+                    raise
                 self.missed(error)
             stop.wait(max(self.pace.seconds - (time.monotonic() - began), 0))
         return last

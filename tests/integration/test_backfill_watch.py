@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from backfill import cursor
 from backfill.counts import Counts
-from backfill.errors import RunFailedError
+from backfill.errors import RunFailedError, SourceGoneError
 from backfill.folders import Folders
 from backfill.settings import BackfillSettings, read_settings
 from backfill.source import Cursor, database_session
@@ -212,6 +213,46 @@ def test_files_that_vanish_while_they_are_listed_cost_one_look(place: Place, mon
     )
     assert watcher.run(stop).written == 1
     assert [type(error) for error in failed] == [RunFailedError]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_source_that_is_written_anew_costs_the_looks_that_find_it_gone(place: Place, kind: str) -> None:
+    """Spark's overwrite takes the folder away first; then there is one without files."""
+    rows = place.folder / "rows"
+
+    def come(*ids: str) -> None:
+        place.spark.createDataFrame([(id_, "x") for id_ in ids], "id string, text string").write.mode(
+            "overwrite"
+        ).format(kind).option("header", True).save(str(rows))
+
+    def missed(error: Exception) -> None:
+        failed.append(error)
+        if not rows.exists():
+            rows.mkdir()
+        elif len(failed) == 2:
+            come("a", "b")
+
+    def told(counts: Counts, _seconds: float) -> None:
+        written.append(counts.written)
+        if len(written) == 1:
+            shutil.rmtree(rows)
+        else:
+            stop.set()
+
+    come("a")
+    place.answer("a")
+    failed, written, stop = list[Exception](), list[int](), threading.Event()
+    job = place.job(source={"format": kind, "path": "rows"})
+    Watcher(place.spark, settings(place), job, Pace(0.1), told, missed).run(stop)
+    assert written == [1, 1]
+    assert [type(error) for error in failed] == [SourceGoneError, SourceGoneError]
+    assert {row.id for row in place.table().collect()} == {"a", "b"}
+
+
+def test_a_source_that_has_never_been_there_ends_a_watch(place: Place) -> None:
+    watcher = Watcher(place.spark, settings(place), place.job(), Pace(0.1), lambda *_: None, lambda _: None)
+    with pytest.raises(SourceGoneError, match="does not exist"):
+        watcher.run(threading.Event())
 
 
 def test_when_everything_is_to_be_read() -> None:

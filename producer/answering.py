@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
 
+from producer.aside import Aside
 from producer.columns import FINGERPRINT, ID, VALUE, column
 from producer.counts import Counts, counted, judged_counts
 from producer.direct import HALTED, LEFT_OPEN, OVERTAKEN, SCHEMA, SKIPPED, Assignment, halt_of
@@ -23,6 +23,8 @@ _ERRORS: Mapping[ExitCode, type[ProducerError]] = {
     ExitCode.STOPPED: StoppedError,
     ExitCode.UNREACHABLE: UnreachableError,
 }
+# For a stop: tasks learn of it within seconds and then have DRAIN_SECONDS, 25 unless their environment says more.
+_DRAIN_SECONDS = 40.0
 # The tasks see a batch at a time whole, so it is kept small.
 _BATCH = {"spark.sql.execution.arrow.maxRecordsPerBatch": "500"}
 
@@ -58,16 +60,33 @@ def answer(judged: Judged, run: Run, looks_up: bool) -> int:
     Raises a `ProducerError`: a `StoppedError` where a pause, a budget or a fault of the run has left rows open.
     """
     rows, observation = counted(judged.rows, run.file.job)
+    tasks = Aside(lambda: _ask(rows, run, looks_up), "headrace-answers")
+    stop: BaseException | None = None
     try:
-        ends, halt = _ask(rows, run, looks_up)
+        try:
+            ends, halt = tasks.result()
+        except (StoppedError, KeyboardInterrupt) as error:
+            stop = error
+            ends, halt = _drained(tasks, run, error)
     except BaseException:
         run.counts = Counts(published=run.ledger.given(run.id))
         raise
     run.counts = judged_counts(observation.get, published=ends.given, skipped=ends.skipped)
     run.told = {**ends.shown, "in_doubt": run.ledger.in_doubt(run.id, run.started)}
+    if stop is not None:
+        raise stop
     passing = int(observation.get["passing"])
     _judge(run, ends, passing, halt)
     return passing
+
+
+def _drained(tasks: Aside[tuple[Told, str | None]], run: Run, stop: BaseException) -> tuple[Told, str | None]:
+    """Let the tasks end the calls that they have begun, which are paid for, and begin no others; raises the stop."""
+    with suppress(ProducerError):
+        run.ledger.pause(run.id)
+        with suppress(TimeoutError):
+            return tasks.result(_DRAIN_SECONDS)
+    raise stop
 
 
 class ByTasks:
@@ -76,7 +95,7 @@ class ByTasks:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._number = 0
-        self._thread: threading.Thread | None = None
+        self._tasks: Aside[tuple[Told, str | None]] | None = None
         self._told: tuple[Told, str | None] | None = None
         self._error: BaseException | None = None
         self.acked = 0
@@ -84,13 +103,11 @@ class ByTasks:
     def send(self, rows: DataFrame, number: int) -> None:
         """See `Chain`."""
         self._number, self._told = number, None
-        # A daemon: a process that is told to end does not wait for it.
-        self._thread = threading.Thread(target=self._answer, args=(rows,), name="headrace-canary", daemon=True)
-        self._thread.start()
+        self._tasks = Aside(lambda: _ask(rows, self._run, looks_up=False), "headrace-canary")
 
     def check(self) -> None:
         """See `Chain`: the tasks may have left rows open."""
-        if self._thread and not self._thread.is_alive():
+        if self._tasks and self._tasks.done():
             self.finish()
 
     def finish(self) -> None:
@@ -104,16 +121,15 @@ class ByTasks:
 
     def close(self) -> None:
         """See `Chain`."""
-        if self._thread:
-            self._thread.join()
-            self._thread = None
-            self.acked += self._told[0].given if self._told else 0
-
-    def _answer(self, rows: DataFrame) -> None:
-        try:
-            self._told = _ask(rows, self._run, looks_up=False)
-        except BaseException as error:
-            self._error = error
+        if self._tasks:
+            tasks = self._tasks
+            tasks.wait()
+            self._tasks = None
+            try:
+                self._told = tasks.result()
+                self.acked += self._told[0].given
+            except BaseException as error:
+                self._error = error
 
 
 def _ask(rows: DataFrame, run: Run, looks_up: bool) -> tuple[Told, str | None]:

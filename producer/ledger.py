@@ -64,6 +64,10 @@ UPDATE headrace.jobs SET state = %(running)s, updated_at = now()
 WHERE job = %(job)s AND run = %(run)s AND state = %(canary)s
 """
 _IS_CANCELLED = "SELECT state = %(cancelled)s FROM headrace.jobs WHERE job = %(job)s AND run = %(run)s"
+_PAUSED = """
+UPDATE headrace.jobs SET state = %(paused)s, paused_for = %(operator)s, updated_at = now()
+WHERE job = %(job)s AND run = %(run)s AND state = %(running)s
+"""
 _STOPPED = """
 UPDATE headrace.jobs SET state = %(cancelled)s, paused_for = NULL, finished_at = clock_timestamp(), updated_at = now()
 WHERE job = %(job)s AND run = %(run)s AND state = ANY (%(open)s)
@@ -154,6 +158,12 @@ class Ledger:
         values = {"job": self.job, "run": run, "cancelled": str(JobState.CANCELLED)}
         with connected(self.url) as connection:
             connection.execute(_STOPPED, {**values, "open": [str(state) for state in _OPEN]})
+
+    def pause(self, run: str) -> None:
+        """Let a run begin no more calls: within seconds its workers end what they have begun and leave the rest."""
+        values = {"job": self.job, "run": run, "operator": str(PausedFor.OPERATOR)}
+        with connected(self.url) as connection:
+            connection.execute(_PAUSED, {**values, "paused": str(JobState.PAUSED), "running": str(JobState.RUNNING)})
 
     def count(self, run: str, counts: Counts) -> None:
         """Record what the run counted."""

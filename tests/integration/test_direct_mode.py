@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
 from control.migrate import migrate
-from producer.errors import CanaryError, UnreachableError
+from producer.errors import CanaryError, StoppedError, UnreachableError
 from producer.pipeline import publish, reach
 from producer.run import Run
 from schemas.settings import DatabaseSettings
 from simulator.answers import answer
+from tests.fleet import wait_for
 from tests.services import PostgresService
 from tests.simulated import Simulated, simulated
 from tests.spark.producing import make_run, write_job
@@ -124,6 +128,42 @@ def test_an_endpoint_that_is_away_ends_the_run_within_its_canary(place: Place) -
     assert (run.counts.published, run.counts.held_back) == (0, 300)
     assert place.endpoint.stats()["calls"] == 0
     assert place.sql("SELECT state FROM headrace.jobs WHERE job = %s", place.job) == [("cancelled",)]
+
+
+def test_one_that_is_stopped_ends_the_calls_it_has_begun_and_the_next_run_asks_for_the_rest(place: Place) -> None:
+    place.write(200)
+    place.endpoint.set_script({"rules": [{"name": "slow", "latency_ms": 500}]})
+    place.tell(MAX_IN_FLIGHT="20")
+    run = place.run()
+    asked = threading.Thread(target=lambda: stop_at(place, 20))
+
+    before = signal.signal(signal.SIGTERM, stopped)
+    try:
+        asked.start()
+        with pytest.raises(StoppedError, match="by a signal"):
+            publish(place.spark, run, reach(run))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        asked.join()
+
+    calls = place.endpoint.stats()["calls"]
+    assert 20 <= calls < 100
+    assert (run.counts.published, run.told["answered"], run.told["open"]) == (calls, calls, 200 - calls)
+    assert run.told["in_doubt"] == 0
+    answered = "SELECT count(*) FROM headrace.results WHERE job = %s AND status = 'succeeded'"
+    assert place.sql(answered, place.job) == [(calls,)]
+    again = place.answer()
+    assert (again.counts.skipped, again.counts.published) == (calls, 200 - calls)
+    assert [entry["calls"] for entry in place.endpoint.stats(ids=True)["ids"].values()] == [1] * 200
+
+
+def stop_at(place: Place, calls: int) -> None:
+    wait_for(lambda: place.endpoint.stats()["calls"] >= calls, 60)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def stopped(*_: object) -> NoReturn:
+    raise StoppedError("stopped by a signal")
 
 
 def test_every_row_is_answered_once_and_a_second_run_asks_nobody(place: Place) -> None:

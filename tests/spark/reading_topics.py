@@ -12,6 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from tests.fleet import wait_for
 
 DEADLINE_S = 60.0
+# A few messages a request, one request at a time: whatever the machine, there is a middle to be met in.
+SLOW = "batch.num.messages=5,max.in.flight=1,queue.buffering.max.messages=200"
 
 
 def make_topic(servers: str, topic: str, partitions: int = 3, config: Mapping[str, str] | None = None) -> None:
@@ -56,3 +58,8 @@ def _read(consumer: Consumer, count: int) -> list[Message]:
             assert message.error() is None, message.error()
             found.append(message)
     return found
+
+
+def wait_until_it_holds_some(servers: str, topic: str) -> None:
+    """Wait for the first message of a topic."""
+    wait_for(lambda: bool(read_all(servers, topic)), 200, lambda: "nothing was published")

@@ -1,24 +1,14 @@
-"""Files as this machine reaches them, without a JVM: what Spark Connect leaves to its client."""
+"""Files as this machine reaches them, in place of Hadoop's: what the backfill asks of the folder of a target."""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator
 from typing import NoReturn
-from urllib.parse import quote
-
-import pyarrow as pa
-from pyarrow import fs
 
 from backfill.errors import WrongJobError
-from schemas import spark_connect
-
-# Hadoop's names of object stores, and Arrow's.
-_SCHEMES = {"s3a": "s3", "s3n": "s3"}
+from schemas import arrow_files, spark_connect
 
 
-class ArrowFiles:
+class ArrowFiles(arrow_files.ArrowFiles):
     """The file system that a path lies on; raises `WrongJobError` where this machine has no way to it."""
 
     # Paths are not taken for files of this machine: the server writes them.
@@ -26,60 +16,14 @@ class ArrowFiles:
 
     def __init__(self, path: str) -> None:
         try:
-            self._fs, _ = _opened(path)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            # A path may hold the key of its store.
-            shown = re.sub("//[^/@]*@", "//", path)
-            raise WrongJobError(
-                f"{shown}: under Spark Connect this machine must reach it too: {type(error).__name__}. "
-                "Name a shared mount, s3://, gs://, abfs:// or hdfs:// with its client, or run plain spark-submit"
-            ) from error
+            super().__init__(path)
+        except ValueError as error:
+            raise WrongJobError(str(error)) from error
 
     def absolute(self, path: str) -> str:
         """Give the path as it is: only its owner, the server, could say more."""
         return path
 
-    def exists(self, path: str) -> bool:
-        """Tell whether there is a file or folder."""
-        return bool(self._fs.get_file_info(_within(path)).type != fs.FileType.NotFound)
-
-    def listed(self, path: str) -> Iterator[tuple[str, int, int]]:
-        """Give name, from the folder on, size and time of each file that a path is or holds, if it is there."""
-        root = _within(path).rstrip("/")
-        if self._fs.get_file_info(root).type == fs.FileType.File:
-            found, base = [self._fs.get_file_info(root)], len(os.path.dirname(root))
-        else:
-            selector = fs.FileSelector(root, allow_not_found=True, recursive=True)
-            found, base = self._fs.get_file_info(selector), len(root)
-        for file in sorted(found, key=lambda info: str(info.path)):
-            if file.is_file:
-                yield file.path[base + 1 :], file.size, file.mtime_ns or 0
-
-    def write(self, path: str, text: str) -> None:
-        """Make a file, and the folder that it is in."""
-        self._fs.create_dir(os.path.dirname(_within(path)), recursive=True)
-        with self._fs.open_output_stream(_within(path)) as stream:
-            stream.write(text.encode())
-
     def move(self, source: str, target: str) -> NoReturn:
         """Move nothing: raises `WrongJobError`, since only a Parquet target is put in the place of another."""
         raise WrongJobError(spark_connect.NO_PARQUET)
-
-    def delete(self, path: str) -> None:
-        """Remove a file, if it is there."""
-        if self.exists(path):
-            self._fs.delete_file(_within(path))
-
-
-def _opened(path: str) -> tuple[fs.FileSystem, str]:
-    scheme, found, rest = path.partition("://")
-    if path.startswith(("/", "file:")):
-        return fs.LocalFileSystem(), "/" + path.removeprefix("file:").lstrip("/")
-    opened: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(
-        f"{_SCHEMES.get(scheme, scheme)}{found}{quote(rest, '/@:=')}"
-    )
-    return opened
-
-
-def _within(path: str) -> str:
-    return _opened(path)[1]

@@ -31,8 +31,6 @@ def read(spark: SparkSession, file: JobFile) -> DataFrame:
         known = rows.columns
     except PySparkException as error:
         raise _problem(file, error) from error
-    if not known:
-        raise SourceGoneError(f"source.path: {file.source_path} holds no {file.job.source.format} file with columns")
     if sources.CORRUPT_COLUMN in known:
         rows = rows.drop(sources.CORRUPT_COLUMN)
     if file.job.source.where is not None:
@@ -63,6 +61,8 @@ def _csv(spark: SparkSession, file: JobFile) -> DataFrame:
     source = file.job.source
     first = spark.read.text(file.source_path, lineSep="\n").first()
     rows = spark.read.options(**sources.csv_options(source, first[0] if first else None)).csv(file.source_path)
+    if not rows.columns:
+        raise SourceGoneError(f"source.path: {file.source_path} holds no csv file with columns")
     folders = sources.folder_columns(next(iter(rows.inputFiles()), ""))
     names = {name: sources.header_name(name, source.encoding) for name in rows.columns}
     if not sources.is_utf8(source.encoding):

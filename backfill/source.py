@@ -176,8 +176,8 @@ def _connect(url: SecretStr) -> psycopg.Connection:
         # A long read is meant to be long, whatever the server's defaults are.
         connection.execute("SET statement_timeout = 0")
         connection.execute("SET idle_in_transaction_session_timeout = 0")
-        # A task that is killed while it waits for a lock leaves none waiting; not every server's system can look.
-        with suppress(psycopg.errors.InvalidParameterValue):
+        # A task that is killed while it waits for a lock leaves none waiting; not every server can look for it.
+        with suppress(psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject):
             connection.execute("SET client_connection_check_interval = '5s'")
     except psycopg.Error as error:
         raise UnreachableError(f"the database cannot be reached, check DATABASE_URL: {_say(error)}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as fn
@@ -53,6 +54,10 @@ class Told:
         return {name: getattr(self, name) for name in self.__slots__ if name != "skipped"}
 
 
+# What tasks told, and why they have left rows open if they have.
+Ends: TypeAlias = tuple[Told, str | None]
+
+
 def answer(judged: Judged, run: Run, looks_up: bool) -> int:
     """Answer all rows and tell how many there were.
 
@@ -61,13 +66,8 @@ def answer(judged: Judged, run: Run, looks_up: bool) -> int:
     """
     rows, observation = counted(judged.rows, run.file.job)
     tasks = Aside(lambda: _ask(rows, run, looks_up), "headrace-answers")
-    stop: BaseException | None = None
     try:
-        try:
-            ends, halt = tasks.result()
-        except (StoppedError, KeyboardInterrupt) as error:
-            stop = error
-            ends, halt = _drained(tasks, run, error)
+        ends, halt, stop = _ended(tasks, run)
     except BaseException:
         run.counts = Counts(published=run.ledger.given(run.id))
         raise
@@ -80,13 +80,18 @@ def answer(judged: Judged, run: Run, looks_up: bool) -> int:
     return passing
 
 
-def _drained(tasks: Aside[tuple[Told, str | None]], run: Run, stop: BaseException) -> tuple[Told, str | None]:
-    """Let the tasks end the calls that they have begun, which are paid for, and begin no others; raises the stop."""
-    with suppress(ProducerError):
-        run.ledger.pause(run.id)
-        with suppress(TimeoutError):
-            return tasks.result(_DRAIN_SECONDS)
-    raise stop
+def _ended(tasks: Aside[Ends], run: Run) -> tuple[Told, str | None, BaseException | None]:
+    """Wait for the tasks; told to stop, let them end the calls that they have begun, which are paid for, and no more.
+
+    Gives what they told, and the stop; raises it if they are not done in time, or cannot be told.
+    """
+    try:
+        return *tasks.result(), None
+    except (StoppedError, KeyboardInterrupt) as stop:
+        with suppress(ProducerError, TimeoutError):
+            run.ledger.pause(run.id)
+            return *tasks.result(_DRAIN_SECONDS), stop
+        raise
 
 
 class ByTasks:
@@ -95,8 +100,8 @@ class ByTasks:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._number = 0
-        self._tasks: Aside[tuple[Told, str | None]] | None = None
-        self._told: tuple[Told, str | None] | None = None
+        self._tasks: Aside[Ends] | None = None
+        self._told: Ends | None = None
         self._error: BaseException | None = None
         self.acked = 0
 
@@ -132,7 +137,7 @@ class ByTasks:
                 self._error = error
 
 
-def _ask(rows: DataFrame, run: Run, looks_up: bool) -> tuple[Told, str | None]:
+def _ask(rows: DataFrame, run: Run, looks_up: bool) -> Ends:
     """Let tasks answer the rows; tells what became of them, and why some are left open if they are."""
     assignment = Assignment(run.ledger.apart_from(run.id), run.id, looks_up)
     sent = [column(name).cast("binary").alias(name) for name in (ID, VALUE)]

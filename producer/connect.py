@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pyspark
 from pyspark.errors import PySparkException, PySparkImportError
 from pyspark.sql import SparkSession
 
-import schemas
 from producer.arrow_files import ArrowFiles
 from producer.errors import UnreachableError, WrongJobError
-from schemas import packing, spark_connect, spark_jars
+from schemas import packing, spark_connect
 from schemas.spark_jars import Need
 
 _PACKAGES = ("schemas", "producer", "worker")
@@ -34,7 +31,9 @@ def session(remote: str, conf: Mapping[str, str], needs: Sequence[Need]) -> Spar
         raise WrongJobError(spark_connect.NO_CLIENT) from None
     for name, value in conf.items():
         spark.conf.set(name, value)
-    if problems := _problems(spark, needs):
+    if problems := spark_connect.problems(
+        needs, pyspark.__version__, lambda name: has_class(spark, name), lambda name: str(spark.conf.get(name, ""))
+    ):
         raise WrongJobError("; ".join(problems))
     _send(spark)
     return spark
@@ -63,17 +62,7 @@ def has_class(spark: SparkSession, name: str) -> bool:
     return True
 
 
-def _problems(spark: SparkSession, needs: Sequence[Need]) -> list[str]:
-    missing = [spark_connect.missing(need, pyspark.__version__) for need in needs if not has_class(spark, need.shows)]
-    return [*missing, *spark_jars.unsettled(needs, lambda name: str(spark.conf.get(name, "")))]
-
-
 def _send(spark: SparkSession) -> None:
     """Put our packages on the path of the server's Python workers, for this session."""
-    root = Path(schemas.__file__).parents[1]
-    with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
-        archive = root
-        if root.is_dir():
-            archive = Path(folder) / "headrace.zip"
-            packing.pack(root, _PACKAGES, archive)
+    with packing.packed(_PACKAGES) as archive:
         spark.addArtifacts(str(archive), pyfile=True)

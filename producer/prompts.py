@@ -82,10 +82,10 @@ def _with_texts(rows: DataFrame, job: Job) -> DataFrame:
     added = {text_of(name): text if name in as_read else sendable(text) for name, text in kept.items()}
     rows = rows.withColumns({names.ID: fn.expr(ids.sql(job.id)), **added})
     cleaned = [text_of(name) for name in dict.fromkeys(job.clean.columns)]
-    for step in cleaning(job.clean) if cleaned else ():
+    for step in cleaning(job.clean):
         rows = rows.withColumns({name: step(column(name)) for name in cleaned})
     over = fn.lit(False)
-    if cuts := cutting(job.clean) if cleaned else []:
+    if cuts := cutting(job.clean):
         tests = [test(column(name), job.clean) for name in cleaned for test in (has_more_characters, has_more_tokens)]
         over = any_of(tests)
     rows = rows.withColumn(names.TRUNCATED, over)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 # The oldest time a zip can hold: the same sources make the same bytes.
@@ -19,3 +21,16 @@ def pack(root: Path, packages: Iterable[str], target: Path) -> int:
             name = zipfile.ZipInfo(path.relative_to(root).as_posix(), _WHEN)
             archive.writestr(name, path.read_bytes(), zipfile.ZIP_DEFLATED)
     return len(sources)
+
+
+@contextmanager
+def packed(packages: Iterable[str]) -> Iterator[Path]:
+    """Give our own packages as a zip, for as long as it is needed; where we run from a zip already, that one."""
+    root = Path(__file__).parents[1]
+    if not root.is_dir():
+        yield root
+        return
+    with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
+        archive = Path(folder) / "headrace.zip"
+        pack(root, packages, archive)
+        yield archive

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
+from schemas import spark_jars
 from schemas.spark_jars import Need
 
 # The environment variable of Spark's own that names the server; `spark-submit --remote` sets it too.
@@ -41,6 +43,14 @@ def unanswered(host: str, port: int) -> str | None:
     except OSError as error:
         return f"Spark Connect: {host}:{port} gave no answer ({error}). Check {REMOTE} and that the server is up"
     return None
+
+
+def problems(
+    needs: Sequence[Need], spark: str, has_class: Callable[[str], bool], setting: Callable[[str], str]
+) -> list[str]:
+    """Say what a server lacks of what a job needs: jars, by their classes, and settings."""
+    lacking = [missing(need, spark) for need in needs if not has_class(need.shows)]
+    return [*lacking, *spark_jars.unsettled(needs, setting)]
 
 
 def missing(need: Need, spark: str) -> str:

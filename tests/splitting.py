@@ -11,9 +11,10 @@ from xdist.scheduler import LoadScopeScheduling
 _SESSION = (
     "backfill_kills backfill_many_runs backfill_reconcile backfill_run backfill_watch direct_mode producer_faults"
 )
+_CONNECT = ("backfill_connect", "spark_connect")
 _SPARK = (
     "tests/spark/",
-    *(f"tests/integration/test_{name}.py" for name in (*_SESSION.split(), "producer_publishing", "spark_connect")),
+    *(f"tests/integration/test_{name}.py" for name in (*_SESSION.split(), "producer_publishing", *_CONNECT)),
 )
 # What needs no service and is short: it fills up the time of whoever has any.
 _ALONE = ("tests/unit/", "tests/architecture/")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.architecture.sources import Module, modules
+from tests.architecture.sources import PACKAGES, Module, modules
 
 # Librdkafka 2.x aborts the whole process when a coordinator has moved between two of these questions; a consumer that
 # is nobody's member asks the same by `committed`, and waits where the group is changing hands.
 _DEADLY = "list_consumer_group_offsets"
-
-
-PACKAGES = ("control", "producer", "worker", "backfill")
 
 
 @pytest.mark.parametrize("module", [m for package in PACKAGES for m in modules(package)], ids=lambda m: m.name)

@@ -16,14 +16,11 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from control.migrate import migrate
 from producer.errors import CanaryError, StoppedError, UnreachableError
 from producer.pipeline import publish, reach
 from producer.run import Run
-from schemas.settings import DatabaseSettings
 from simulator.answers import answer
 from tests.fleet import wait_for
-from tests.services import PostgresService
 from tests.simulated import Simulated, simulated
 from tests.spark.producing import make_run, write_job
 from tests.spark_session import spark, spark_packages
@@ -65,14 +62,6 @@ class Place:
         with psycopg.connect(self.database, autocommit=True) as connection:
             cursor = connection.execute(statement.encode(), values)
             return cursor.fetchall() if cursor.description else []
-
-
-@pytest.fixture(scope="module")
-def database(postgres: PostgresService) -> Iterator[str]:
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    yield url
-    postgres.drop_database(url)
 
 
 @pytest.fixture

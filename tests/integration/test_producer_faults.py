@@ -12,14 +12,13 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from control.migrate import migrate
 from deploy.local.kafka import Kafka
 from deploy.local.stack import throwaway_kafka
 from producer.errors import DeliveryError, RunFailedError
 from producer.pipeline import publish, reach
 from producer.sink import Delivery
-from schemas.settings import DatabaseSettings, KafkaSettings
-from tests.services import KafkaService, PostgresService
+from schemas.settings import KafkaSettings
+from tests.services import KafkaService
 from tests.spark.producing import make_run, write_job
 from tests.spark.reading_topics import SLOW, make_topic, read_all, wait_until_it_holds_some
 from tests.spark_session import spark, spark_packages
@@ -29,14 +28,6 @@ __all__ = ["spark", "spark_packages"]
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 IMPATIENT = "message.timeout.ms=4000"
-
-
-@pytest.fixture(scope="module")
-def database(postgres: PostgresService) -> Iterator[str]:
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    yield url
-    postgres.drop_database(url)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,11 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from control.migrate import migrate
 from producer.dryrun import dry_run
 from producer.errors import UnreachableError, WrongJobError
 from producer.pipeline import publish, reach
 from producer.run import Run
 from schemas.message import Prompt, decode
-from schemas.settings import DatabaseSettings
 from tests.services import KafkaService, PostgresService
 from tests.spark.producing import make_run, write_job, write_rows
 from tests.spark.reading_topics import make_topic, read_all
@@ -77,14 +74,6 @@ class Place:
                 prompt.fingerprint,
                 status,
             )
-
-
-@pytest.fixture(scope="module")
-def database(postgres: PostgresService) -> Iterator[str]:
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    yield url
-    postgres.drop_database(url)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import sys
 import sysconfig
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from control.migrate import migrate
 from deploy.spark_zip import build
-from schemas.settings import DatabaseSettings
-from tests.services import KafkaService, PostgresService
+from tests.services import KafkaService
 from tests.spark.producing import write_job
 from tests.spark.reading_topics import SLOW, make_topic, read_all, wait_until_it_holds_some
 
@@ -60,14 +57,6 @@ rows = spark.range(0, 1000, 1, 1).select(
 writer.publish(rows, writer.Publication(KafkaSettings(bootstrap_servers=servers), topic, Path(tally), flaky))
 print(writer.read_tally(Path(tally)))
 """
-
-
-@pytest.fixture(scope="module")
-def database(postgres: PostgresService) -> Iterator[str]:
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    yield url
-    postgres.drop_database(url)
 
 
 def submit(folder: Path, environ: dict[str, str], *argv: str) -> subprocess.CompletedProcess[str]:

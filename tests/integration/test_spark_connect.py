@@ -89,7 +89,6 @@ def write(folder: Path) -> Path:
         ids = [None if n == 7 else f"r-{n}" for n in range(part, ROWS, 2)]
         texts = [TEXTS[0] if n == 5 else TEXTS[n] for n in range(part, ROWS, 2)]
         parquet.write_table(pa.table({"id": ids, "text": texts}), folder / f"rows/{part}.parquet")
-    # No column is cleaned: nothing to do is no error.
     return write_job(folder, job=f"job-{uuid.uuid4().hex[:8]}")
 
 
@@ -101,13 +100,9 @@ def environment(remote: str) -> dict[str, str]:
 
 def start(program: str, job: Path, remote: str, *options: str, **environ: str) -> dict[str, Any]:
     """Run a job to its end; gives its last line."""
-    command, clean = (
-        [sys.executable, str(ROOT / program / "job.py"), "--job", str(job), *options],
-        environment(remote),
-    )
-    done = subprocess.run(
-        command, cwd="/", env=clean | environ, capture_output=True, text=True, timeout=400, check=False
-    )
+    command = [sys.executable, str(ROOT / program / "job.py"), "--job", str(job), *options]
+    settled = environment(remote) | environ
+    done = subprocess.run(command, cwd="/", env=settled, capture_output=True, text=True, timeout=400, check=False)
     said = done.stdout + done.stderr
     assert "secret-user" not in said
     line: dict[str, Any] = json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}

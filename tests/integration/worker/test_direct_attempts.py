@@ -16,11 +16,8 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from control.migrate import migrate
 from schemas.fingerprint import fingerprint
-from schemas.settings import DatabaseSettings
 from schemas.statuses import ExitCode
-from tests.services import PostgresService
 from tests.simulated import Simulated, simulated
 from worker.attempt import Attempt
 from worker.direct import Part, settings_for
@@ -94,14 +91,6 @@ def told_by(attempt: Attempt, rows: Sequence[Row], between: Between = lambda _: 
 
 def ends(told: Sequence[Outcome]) -> Counter[tuple[str, str | None]]:
     return Counter((outcome.status, outcome.reason) for outcome in told)
-
-
-@pytest.fixture(scope="module")
-def database(postgres: PostgresService) -> Iterator[str]:
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    yield url
-    postgres.drop_database(url)
 
 
 @pytest.fixture

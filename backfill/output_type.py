@@ -38,29 +38,63 @@ _NOT_IN_A_NAME = frozenset(" ,;{}()\n\t=")
 
 def output_type(schema: Mapping[str, Any] | None) -> DataType:
     """Give the type of `llm_output` for the schema of the answers; string without one."""
-    return _type(schema, schema or {}, frozenset())
+    return _Reading(schema or {}).type(schema)
 
 
-def _type(node: Any, root: Mapping[str, Any], inside: frozenset[str]) -> DataType:
+def reads_the_same(schema: Mapping[str, Any] | None) -> bool:
+    """Tell whether that type holds the same, be it read from an answer's text or from what Postgres makes of it.
+
+    Postgres puts the keys of JSON in an order of its own, which shows where a string holds JSON. One thing it changes
+    shows in an integer: it spells numbers from 1e16 on out, and Spark takes `1e16` and `1.0` for NULL.
+    """
+    reading = _Reading(schema or {})
+    reading.type(schema)
+    return reading.strings_are_texts
+
+
+class _Reading:
+    """One schema as it is read; `strings_are_texts`: no string that was met may hold anything else as JSON."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self.strings_are_texts = True
+
+    def type(self, node: Any, inside: frozenset[str] = frozenset()) -> DataType:
+        """Give the type of a part, which lies inside these references."""
+        reference = node.get("$ref") if isinstance(node, Mapping) else None
+        if not isinstance(node, Mapping) or (isinstance(reference, str) and reference in inside):
+            return self._string(node)
+        if isinstance(reference, str):
+            return self.type(_find(reference, self._root), inside | {reference})
+        if (alternative := _only_alternative(node)) is not None:
+            return self.type(alternative, inside)
+        match _named(node):
+            case "object":
+                return self._struct(node, inside)
+            case "array":
+                return ArrayType(self.type(node.get("items"), inside))
+            case name:
+                return _SCALARS.get(name or "") or self._string(node)
+
+    def _struct(self, node: Mapping[str, Any], inside: frozenset[str]) -> DataType:
+        properties = node.get("properties")
+        if not isinstance(properties, Mapping) or not _are_columns(list(properties)):
+            return self._string(node)
+        return StructType([StructField(name, self.type(part, inside)) for name, part in properties.items()])
+
+    def _string(self, node: Any) -> DataType:
+        self.strings_are_texts = self.strings_are_texts and _is_text(node)
+        return StringType()
+
+
+def _is_text(node: Any) -> bool:
+    """Tell whether values of a part are strings or null, and nothing else."""
     if not isinstance(node, Mapping):
-        return StringType()
-    if isinstance(reference := node.get("$ref"), str):
-        return StringType() if reference in inside else _type(_find(reference, root), root, inside | {reference})
-    if (alternative := _only_alternative(node)) is not None:
-        return _type(alternative, root, inside)
-    match _named(node):
-        case "object":
-            return _struct(node.get("properties"), root, inside)
-        case "array":
-            return ArrayType(_type(node.get("items"), root, inside))
-        case name:
-            return _SCALARS.get(name or "", StringType())
-
-
-def _struct(properties: Any, root: Mapping[str, Any], inside: frozenset[str]) -> DataType:
-    if not isinstance(properties, Mapping) or not _are_columns(list(properties)):
-        return StringType()
-    return StructType([StructField(name, _type(node, root, inside)) for name, node in properties.items()])
+        return False
+    if _named(node) is not None:
+        return _named(node) == "string"
+    options = node.get("enum", [node["const"]] if "const" in node else [])
+    return bool(options) and all(option is None or isinstance(option, str) for option in options)
 
 
 def _are_columns(names: list[str]) -> bool:

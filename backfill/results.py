@@ -26,6 +26,11 @@ _STRING, _LONG, _INT = StringType(), LongType(), IntegerType()
 _COST, _TIME = DecimalType(18, 8), TimestampType()
 _TIME_FITS = "completed_at > '0001-01-02' AND completed_at < '9999-12-31'"
 
+# The parsed JSON of a result, empty where the result's text is that JSON: to write JSON out costs Postgres more than
+# all else in a row. A worker parses an answer as it stands, unless it is in a fence or had to be mended.
+BESIDE_TEXT = "json_beside_text"
+_TEXT_IS_JSON = "result_json IS NOT NULL AND NOT sanitised AND left(result, 1) IN ('{', '[')"
+
 # Name, the SQL that selects it, its type. What the type cannot hold is NULL rather than the end of the run.
 _FIELDS: tuple[tuple[str, str, DataType], ...] = (
     ("id", "id", _STRING),
@@ -34,6 +39,7 @@ _FIELDS: tuple[tuple[str, str, DataType], ...] = (
     ("reason", "reason", _STRING),
     ("result", "result", _STRING),
     ("result_json", "result_json::text", _STRING),
+    (BESIDE_TEXT, f"CASE WHEN {_TEXT_IS_JSON} THEN '' ELSE result_json::text END", _STRING),
     ("finish_reason", "finish_reason", _STRING),
     ("prompt_tokens", "prompt_tokens", _LONG),
     ("completion_tokens", "completion_tokens", _LONG),
@@ -67,9 +73,13 @@ KNOWN = ("id", "fingerprint", "status", "completed_at", HANDLE)
 _ONLY_BY_REQUEST = frozenset({"fingerprint", HANDLE})
 
 
-def columns(with_json: bool, by_request: bool = False) -> tuple[str, ...]:
-    """Name the columns of a whole result; the parsed JSON, the longest one, only where somebody reads it."""
-    left_out = {*(() if with_json else ("result_json",)), *(() if by_request else _ONLY_BY_REQUEST)}
+def columns(with_json: bool, by_request: bool = False, from_text: bool = False) -> tuple[str, ...]:
+    """Name the columns of a whole result; the parsed JSON, the longest one, only where somebody reads it.
+
+    `from_text`: only where the text does not say the same.
+    """
+    wanted = {BESIDE_TEXT if from_text else "result_json"} if with_json else set()
+    left_out = {"result_json", BESIDE_TEXT} - wanted | (set() if by_request else _ONLY_BY_REQUEST)
     return tuple(name for name, _, _ in _FIELDS if name not in left_out)
 
 

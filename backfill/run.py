@@ -14,7 +14,7 @@ from backfill.columns import CURRENT, llm_schema
 from backfill.counts import Counts
 from backfill.fanout import Fanout
 from backfill.making import Making
-from backfill.output_type import output_type
+from backfill.output_type import output_type, reads_the_same
 from backfill.results import KNOWN, columns
 from backfill.settings import JobFile
 from backfill.source import Session
@@ -144,7 +144,8 @@ def read_results(
 ) -> DataFrame:
     """Read the results from a cursor on; all of them where one may be another row's answer."""
     shared = fan is not None and fan.shared
-    names = columns(with_json=file.json_schema is not None, by_request=shared)
+    typed = file.json_schema is not None
+    names = columns(with_json=typed, by_request=shared, from_text=typed and reads_the_same(file.json_schema))
     results = reader.read(spark, held.snapshot, names, former=shared, since=None if shared else since)
     return fan.delivered(results) if fan else results.withColumn(CURRENT, fn.lit(False))
 

@@ -9,6 +9,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType, VariantType
 
 from backfill.columns import COMPLETED, CURRENT, KEY, STATUS, VERSION, column, quoted
+from backfill.results import BESIDE_TEXT
 from schemas import ids
 from schemas.ids import Id
 
@@ -54,7 +55,7 @@ def answers(results: DataFrame, output: DataType | None, version: str) -> DataFr
         STATUS: fn.col("status"),
         "llm_reason": fn.col("reason"),
         "llm_result": fn.col("result"),
-        "llm_output": _output(output),
+        "llm_output": fn.lit(None).cast("string") if output is None else _output(output, _json(results)),
         "llm_model": fn.col("model"),
         "llm_endpoint": fn.col("endpoint"),
         VERSION: fn.lit(version),
@@ -90,11 +91,16 @@ def replaced(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     return rows.withColumns(dict(columns)) if columns else rows
 
 
-def _output(kind: DataType | None) -> Column:
+def _json(results: DataFrame) -> Column:
+    if BESIDE_TEXT not in results.columns:
+        return fn.col("result_json")
+    beside = fn.col(BESIDE_TEXT)
+    return fn.when(beside == "", fn.col("result")).otherwise(beside)
+
+
+def _output(kind: DataType, json: Column) -> Column:
     """Parse the answer's JSON; what does not fit its type is NULL. Wrapped where Spark reads no bare value."""
-    if kind is None:
-        return fn.lit(None).cast("string")
     if isinstance(kind, StructType):
-        return fn.from_json("result_json", kind)
-    wrapped = fn.concat(fn.lit(f'{{"{_VALUE}":'), fn.col("result_json"), fn.lit("}"))
+        return fn.from_json(json, kind)
+    wrapped = fn.concat(fn.lit(f'{{"{_VALUE}":'), json, fn.lit("}"))
     return fn.from_json(wrapped, StructType([StructField(_VALUE, kind)]))[_VALUE]

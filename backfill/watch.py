@@ -82,7 +82,7 @@ class Watcher:
         return last
 
     def _look(self, state: State | None, last: Counts) -> tuple[State, Counts]:
-        signature, now = self._signature(), time.monotonic()
+        signature, now = self.signature(), time.monotonic()
         url, job = self.settings.database.url, self.file.job.job
         since = None if state is None or state.wants_all(signature, now, self.pace) else state.cursor
         if state is not None and since is not None and not cursor.news(url, job, since):
@@ -98,7 +98,7 @@ class Watcher:
         full_at = now if state is None or snapshot.since is None else state.full_at
         return State(snapshot.cursor, signature, full_at), counts
 
-    def _signature(self) -> str:
+    def signature(self) -> str:
         """What the files of the source and the runs of the producer look like; a table's source shows none.
 
         Raises `RunFailedError`: files may be changed while they are listed.
@@ -110,7 +110,8 @@ class Watcher:
 
     def _stamps(self) -> str:
         said = requests_table.address(self.file.beside)
-        found = [Folders(self.spark, said).stamp(said)]
+        # What the producer is still writing is not said yet.
+        found = requests_table.complete_runs(Folders(self.spark, said).files(said))
         if self.file.job.source.path is not None:
             found.append(Folders(self.spark, self.file.source_path).stamp(self.file.source_path))
         return " ".join(found)

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from control.migrate import migrate
 from deploy.local.stack import throwaway_kafka, throwaway_postgres
-from producer import columns, pipeline, sink
+from producer import columns, judging, pipeline, sink
 from producer.arguments import Arguments
 from producer.run import Run
 from producer.settings import read_job, read_settings
@@ -108,7 +108,7 @@ def _run(folder: Path, job: str, environ: dict[str, str], dedup: bool = True) ->
 def _plain(spark: SparkSession, folder: Path, job: str, environ: dict[str, str]) -> float:
     """Send the same keys and values from one Python loop, bytes in memory, acknowledgements waited for."""
     run = _run(folder, job, environ)
-    with pipeline.judge(spark, run) as judged:
+    with judging.judge(spark, run) as judged:
         sent = judged.rows.selectExpr(f"CAST({columns.ID} AS BINARY)", f"CAST({columns.VALUE} AS BINARY)")
         sent.write.mode("overwrite").parquet(str(folder / "sent"))
     pairs = list(zip(*(column.to_pylist() for column in pq.read_table(folder / "sent").columns), strict=True))

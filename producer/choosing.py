@@ -77,7 +77,7 @@ def _leads(judged: Judged) -> DataFrame:
     asked = judged.asks if judged.requests is None else judged.requests.where(table.ASKED)
     assert asked is not None
     named = (fn.col(table.ID).alias(names.ID), fn.col(table.FINGERPRINT).alias(names.FINGERPRINT))
-    return asked.select(*named, column(names.ROUTE))
+    return asked.select(*named, fn.col(table.ROUTE).alias(names.ROUTE))
 
 
 def _smallest(leads: DataFrame, sizes: Mapping[int, int], most: int) -> list[Chosen]:

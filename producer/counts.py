@@ -70,7 +70,9 @@ def counted(rows: DataFrame, job: Job | None = None) -> tuple[DataFrame, Observa
         **(_of_job(job) if job else {}),
     }
     observation = Observation()
-    observed = rows.observe(observation, *(fn.count_if(counts).alias(name) for name, counts in metrics.items()))
+    # Not `count_if`, for which Spark would lay out each condition as a column of every row.
+    counters = (fn.count(fn.when(counts, 1)).alias(name) for name, counts in metrics.items())
+    observed = rows.observe(observation, *counters)
     return publishable(observed), observation
 
 

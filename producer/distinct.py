@@ -17,21 +17,25 @@ from schemas import requests_table as table
 _LED_BEFORE = f"{names.PREFIX}led_before"
 _FOLLOWER = f"{names.PREFIX}follower"
 _HASH = f"{names.PREFIX}hash"
+_NTH = f"{names.PREFIX}nth"
 
 
 def asks(passing: DataFrame) -> DataFrame:
     """Say of each id that passes which request it asks by which route: the only columns that are ever shuffled."""
     named = (column(names.ID).alias(table.ID), column(names.FINGERPRINT).alias(table.FINGERPRINT))
-    return passing.select(*named, column(names.ROUTE))
+    return passing.select(*named, column(names.ROUTE).alias(table.ROUTE))
 
 
-def any_repeats(asks: DataFrame) -> bool:
-    """Tell whether two ids may ask the same; in most tables none do, and eight bytes a row tell that.
+def repeating(asks: DataFrame, *columns: str) -> frozenset[str]:
+    """Name the columns in which a value may repeat; in most tables none does, and eight bytes for each tell that.
 
-    Two requests may meet in one hash, which only means that all are looked at more closely.
+    Two values may meet in one hash, which only means that all are looked at more closely.
     """
-    hashes = asks.select(fn.xxhash64(table.FINGERPRINT).alias(_HASH))
-    return not hashes.groupBy(_HASH).count().where("count > 1").isEmpty()
+    # The lowest bits tell the columns apart, so that all are settled in one shuffle.
+    told = [fn.shiftleft(fn.xxhash64(name), 1).bitwiseOR(fn.lit(nth)) for nth, name in enumerate(columns)]
+    hashes = asks.select(fn.explode(fn.array(*told)).alias(_HASH)).groupBy(_HASH).count().where("count > 1")
+    found = hashes.select(fn.col(_HASH).bitwiseAND(fn.lit(1)).alias(_NTH)).distinct().collect()
+    return frozenset(columns[row[_NTH]] for row in found)
 
 
 def all_lead(asks: DataFrame) -> DataFrame:

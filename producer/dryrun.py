@@ -14,8 +14,9 @@ from producer import columns as names
 from producer.columns import column
 from producer.counts import counted, judged_counts, publishable
 from producer.explain import spark_errors
+from producer.judging import judge
 from producer.ledger import Ledger
-from producer.pipeline import Reached, judge
+from producer.pipeline import Reached
 from producer.request import Request
 from producer.run import Run
 from producer.watch import Watch

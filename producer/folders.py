@@ -1,4 +1,4 @@
-"""Folders on any file system that Spark reaches: listed and deleted."""
+"""Folders on any file system that Spark reaches: listed, moved and deleted."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ class Folders:
     def files(self, path: str) -> list[str]:
         """List all files below a folder, each relative to it; empty if there is no such folder."""
         return [name for name, *_ in self._files.listed(path)]
+
+    def create(self, path: str) -> None:
+        """Make an empty file."""
+        self._files.write(path, "")
+
+    def move(self, source: str, target: str) -> None:
+        """Move a folder to where nothing is; raises `OSError`."""
+        self._files.move(source, target)
 
     def delete(self, path: str) -> None:
         """Remove a folder and all below it, if it is there."""

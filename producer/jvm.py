@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -73,6 +74,17 @@ class HadoopFiles:
         while listing.hasNext():
             file = listing.next()
             yield str(file.getPath().toUri().getPath())[base:], file.getLen(), file.getModificationTime()
+
+    def write(self, path: str, text: str) -> None:
+        """Make a file, and the folder that it is in."""
+        with closing(self._fs.create(self._path(path), True)) as stream:
+            stream.write(bytearray(text.encode()))
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a folder and make the target's parent; raises `OSError`."""
+        self._fs.mkdirs(self._path(target).getParent())
+        if not self._fs.rename(self._path(source), self._path(target)):
+            raise OSError(f"{source} cannot be renamed to {target}")
 
     def delete(self, path: str) -> None:
         """Remove a folder and all below it, if it is there."""

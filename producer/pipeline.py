@@ -5,20 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from pyspark import StorageLevel
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as fn
 
-from producer import cascade, distinct, duplicates, preflight, rejects, request_table, sink
 from producer import columns as names
+from producer import duplicates, preflight, rejects, request_table, sink
 from producer.chain import ByKafka, Chain
 from producer.choosing import Plan, choose
 from producer.counts import Counts, counted, judged_counts, publishable
 from producer.deliver import deliver
 from producer.errors import CanaryError, ProducerError, RunFailedError, StoppedError
 from producer.explain import spark_errors
+from producer.judging import judge
 from producer.lookup import all_finished
 from producer.prompts import prepare
 from producer.request import Request
@@ -28,7 +27,6 @@ from producer.trial import Trial
 from producer.voice import say
 from producer.watch import Watch
 from producer.writer import Delivered
-from schemas import ids
 from schemas.statuses import JobState
 
 _CHANGED = "the source may have changed while it was read: run again"
@@ -89,52 +87,6 @@ def publish(spark: SparkSession, run: Run, reached: Reached) -> None:
         raise RunFailedError(f"{problem}; {_CHANGED}")
 
 
-def judge(spark: SparkSession, run: Run) -> Judged:
-    """Read and prepare all rows; of these only the search for repeated ids and requests is run here.
-
-    The usual table has neither; then no row is shuffled, and each goes straight to the sink.
-    """
-    job = run.file.job
-    table = read(spark, run.file, run.arguments.limit)
-    request = Request.of(run.file, run.id, run.started)
-    first = prepare(table, job, request)
-    gone_on = cascade.find(first, run, request) if job.escalates else None
-    rows = duplicates.unsettled(first if gone_on is None else prepare(table, job, request, gone_on))
-    id_ = fn.expr(ids.sql(job.id))
-    repeated = duplicates.repeated_ids(table.rows, id_).persist()
-    with spark_errors():
-        any_repeats = not repeated.isEmpty()
-    if any_repeats:
-        alone = prepare(replace(table, rows=duplicates.without(table.rows, id_, repeated)), job, request, gone_on)
-        shared = prepare(replace(table, rows=duplicates.only(table.rows, id_, repeated)), job, request, gone_on)
-        rows = duplicates.unsettled(alone).unionByName(duplicates.settled(shared, job.dedup))
-    judged = Judged(rows, table, cached=(repeated, table.rows, *([] if gone_on is None else [gone_on])))
-    if job.dedup:
-        return _deduplicated(spark, judged, run)
-    return _keyed(judged, run) if run.has_canary else judged
-
-
-def _keyed(judged: Judged, run: Run) -> Judged:
-    """Keep on disk who asks what, since it is needed more than once, and count all rows on the way."""
-    with spark_errors():
-        passing, seen = counted(judged.rows, run.file.job)
-        asks = distinct.asks(passing).persist(StorageLevel.DISK_ONLY)
-        return replace(judged, cached=(*judged.cached, asks), asks=asks, seen=seen, distinct=asks.count())
-
-
-def _deduplicated(spark: SparkSession, judged: Judged, run: Run) -> Judged:
-    """Let one row lead for each request."""
-    judged = _keyed(judged, run)
-    assert judged.asks is not None
-    with spark_errors():
-        if not distinct.any_repeats(judged.asks):
-            return replace(judged, requests=distinct.all_lead(judged.asks))
-        requests = distinct.requests(judged.asks, request_table.before(spark, run)).persist(StorageLevel.DISK_ONLY)
-        asked, others = distinct.leads_and_followers(requests)
-    rows = distinct.without_followers(judged.rows, requests) if others else judged.rows
-    return replace(judged, rows=rows, cached=(*judged.cached, requests), requests=requests, distinct=asked)
-
-
 def _any_passes(spark: SparkSession, run: Run) -> bool:
     """Tell whether any row is to be asked where none is finished, as soon as one is found."""
     table = read(spark, run.file, run.arguments.limit)
@@ -184,7 +136,7 @@ def _keep_requests(spark: SparkSession, judged: Judged, run: Run) -> None:
         if judged.requests is None:
             request_table.forget(spark, run)
         else:
-            request_table.write(spark, run, judged.requests)
+            request_table.write(spark, run, judged.requests, judged.draft)
 
 
 def _send(judged: Judged, run: Run, looks_up: bool, plan: Plan | None, acked: int) -> None:

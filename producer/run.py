@@ -5,12 +5,12 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import TracebackType
 
 from pyspark.sql import DataFrame, Observation
 
 from producer.arguments import Arguments
 from producer.counts import Counts
+from producer.draft import Draft
 from producer.ledger import Ledger
 from producer.settings import JobFile, ProducerSettings
 from producer.source import Table
@@ -48,23 +48,17 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """All rows of the source with message and verdict, and the table they came from; leaving it frees the cache.
+    """All rows of the source with message and verdict, and the table they came from.
 
     `requests`: who asks what, with `dedup`; `distinct`: how many rows pass, which is how many requests there are.
     `asks`: id, request and route of each row that passes; `seen`: what was counted of all rows on the way there.
+    `draft`: where all requests are written already, if nothing repeats.
     """
 
     rows: DataFrame
     table: Table
-    cached: tuple[DataFrame, ...] = ()
     requests: DataFrame | None = None
     distinct: int | None = None
     seen: Observation | None = None
     asks: DataFrame | None = None
-
-    def __enter__(self) -> Judged:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        for rows in self.cached:
-            rows.unpersist()
+    draft: Draft | None = None

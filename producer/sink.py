@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -29,28 +31,37 @@ Headers = Callable[[bytes], list[tuple[str, str | bytes | None]] | None]
 
 
 class Delivery:
-    """One producer of one task: hands messages over, waits when its queue is full, counts every report."""
+    """One producer of one task: hands messages over, waits when its queue is full, counts what is not acknowledged.
+
+    The client reports on those that failed alone: one that has left the queue without a report is acknowledged. To
+    hear of each would cost a third more CPU a message.
+    """
 
     def __init__(self, settings: KafkaSettings, topic: str, traced: Headers | None = None) -> None:
         """Connect; `traced` gives a message headers. Raises `DeliveryError` when no broker answers in 15 s."""
-        self.acked = 0
         self.bytes = 0
         self._sent = 0
+        self._lost = 0
         self._failed: KafkaError | None = None
         self._topic = topic
         self._traced = traced
-        self._producer = _producer(settings)
+        self._producer = _producer(settings, self._report)
+        self._hand_over = partial(self._producer.produce, topic) if traced is None else self._hand_over_traced
         try:
             self._producer.list_topics(topic, timeout=_PROBE_SECONDS)
         except KafkaException as error:
             raise DeliveryError(_unanswered(settings, error)) from None
 
+    @property
+    def acked(self) -> int:
+        """How many messages the broker has stored."""
+        return self._sent - self._lost - len(self._producer)
+
     def send(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Queue messages; raises `DeliveryError` once any message has failed for good."""
         for start in range(0, len(keys), _MESSAGES_BETWEEN_POLLS):
             end = start + _MESSAGES_BETWEEN_POLLS
-            for key, value in zip(keys[start:end], values[start:end], strict=True):
-                self._queue(key, value)
+            self._queue(keys[start:end], values[start:end])
             self._poll(0)
         self.bytes += sum(map(len, keys)) + sum(map(len, values))
 
@@ -63,29 +74,36 @@ class Delivery:
         if self.acked != self._sent:
             raise DeliveryError(self._shortfall("no answer"))
 
-    def _queue(self, key: bytes, value: bytes) -> None:
-        while True:
-            try:
-                self._produce(key, value)
-            except BufferError:
-                self._poll(1)
-            except KafkaException as error:
-                raise DeliveryError(self._shortfall(_say(error))) from None
-            else:
+    def _queue(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        # Runs once a row, so nothing is looked up in it twice.
+        hand_over = self._hand_over
+        try:
+            for key, value in zip(keys, values, strict=True):
+                try:
+                    hand_over(value, key)
+                except BufferError:
+                    self._hand_over_once_there_is_room(value, key)
                 self._sent += 1
-                return
+        except KafkaException as error:
+            raise DeliveryError(self._shortfall(_say(error))) from None
 
-    def _produce(self, key: bytes, value: bytes) -> None:
-        headers = self._traced(key) if self._traced else None
+    def _hand_over_once_there_is_room(self, value: bytes, key: bytes) -> None:
+        while True:
+            self._poll(1)
+            with suppress(BufferError):
+                return self._hand_over(value, key)
+
+    def _hand_over_traced(self, value: bytes, key: bytes) -> None:
+        assert self._traced is not None
+        headers = self._traced(key)
         if headers:
-            self._producer.produce(self._topic, value, key, on_delivery=self._report, headers=headers)
+            self._producer.produce(self._topic, value, key, headers=headers)
         else:
-            self._producer.produce(self._topic, value, key, on_delivery=self._report)
+            self._producer.produce(self._topic, value, key)
 
     def _report(self, error: KafkaError | None, _: object) -> None:
-        if error is None:
-            self.acked += 1
-        else:
+        if error is not None:
+            self._lost += 1
             self._failed = self._failed or error
 
     def _poll(self, seconds: float) -> None:
@@ -176,8 +194,10 @@ def _admin(settings: KafkaSettings, refusals: kafka.Refusals | None = None) -> A
         raise WrongJobError(f"kafka settings: {_say(error)}") from None
 
 
-def _producer(settings: KafkaSettings) -> Producer:
-    ours = {"queue.buffering.max.kbytes": str(_QUEUE_KIB), "log_level": "2"}
+def _producer(settings: KafkaSettings, report: Callable[[KafkaError | None, object], None] | None = None) -> Producer:
+    ours: dict[str, Any] = {"queue.buffering.max.kbytes": str(_QUEUE_KIB), "log_level": "2"}
+    if report is not None:
+        ours |= {"on_delivery": report, "delivery.report.only.error": True}
     if "message.timeout.ms" not in settings.producer_conf:
         ours["delivery.timeout.ms"] = str(DELIVERY_SECONDS * 1000)
     try:

@@ -50,6 +50,14 @@ class ArrowFiles:
         with self._fs.open_output_stream(_within(path)) as stream:
             stream.write(text.encode())
 
+    def move(self, source: str, target: str) -> None:
+        """Move a folder's files one by one, as every store can; raises `OSError`."""
+        for name, *_ in list(self.listed(source)):
+            place = f"{_within(target).rstrip('/')}/{name}"
+            self._fs.create_dir(os.path.dirname(place), recursive=True)
+            self._fs.move(f"{_within(source).rstrip('/')}/{name}", place)
+        self.delete(source)
+
     def delete(self, path: str) -> None:
         """Remove a file, or a folder and all below it, if it is there."""
         match self._kind(path):

@@ -80,7 +80,8 @@ class KafkaSettings(Settings):
 # What the promises of delivery, commit and safe transport rest on, by each name that librdkafka takes for it; no
 # pass-through may change these.
 RESERVED = frozenset(
-    """acks request.required.acks bootstrap.servers metadata.broker.list enable.auto.commit auto.commit.enable
+    """acks request.required.acks bootstrap.servers metadata.broker.list delivery.report.only.error
+    enable.auto.commit auto.commit.enable
     enable.auto.offset.store enable.idempotence enable.ssl.certificate.verification group.id partitioner
     sasl.password sasl.username ssl.endpoint.identification.algorithm auto.offset.reset enable.partition.eof
     message.max.bytes transactional.id""".split()

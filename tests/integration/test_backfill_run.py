@@ -8,15 +8,18 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from backfill import run as runs
 from backfill.columns import LLM_COLUMNS
 from backfill.errors import RunFailedError, WrongJobError
 from schemas.ids import derived
 from schemas.settings import SettingsError
+from schemas.text import clean_json, clean_text
 from tests.services import PostgresService
 from tests.spark.backfilling import LABEL_SCHEMA, Place, migrated, plain
 from tests.spark_session import WITH_ICEBERG, delta_spark, spark, spark_packages
@@ -90,6 +93,61 @@ def test_every_source_row_is_there_once_with_its_answer_or_without(place: Place)
         **{"llm_cost_usd": "decimal(18,8)", "llm_attempts": "int", "llm_finish_reason": "string"},
         **{"llm_output": "struct<label:string,score:double>", "llm_completed_at": "timestamp"},
     }
+
+
+TYPED = {
+    "type": "object",
+    "properties": {
+        "label": {"type": ["string", "null"]},
+        "score": {"type": "number"},
+        "count": {"type": "integer"},
+        "sure": {"type": "boolean"},
+        "tags": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+    },
+}
+ANSWERS = (
+    '{"label": "good", "score": 0.5, "count": 3, "sure": true, "tags": [{"name": "a"}, {"name": null}]}',
+    ' {"label": "spaced"}\n',
+    '{"label":"caf\\u00e9 \\ud83d\\ude00 \\"q\\" \\n \\\\ é 日本", "tags": []}',
+    '{"label": "twice", "label": "again", "more": {"b": 1, "a": [2]}, "aa": 1}',
+    '{"score": 1.10, "count": 5.0}',
+    '{"score": 1e-3, "count": 1e2}',
+    '{"score": -0.12345678901234567890, "count": 9223372036854775807}',
+    '{"score": 1e300, "count": 9223372036854775808}',
+    '{"score": NaN, "label": "mended"}',
+    '{"label": null, "sure": false, "tags": null}',
+    '{"label": "\\u0000"}',
+    "{}",
+    '[{"label": "a list"}]',
+    "[]",
+    '"only text"',
+    '```json\n{"label": "fenced"}\n```',
+)
+
+
+def test_a_typed_answer_reads_the_same_from_its_text_and_from_its_json(
+    folder: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder.folder / "typed.json").write_text(json.dumps(TYPED))
+    output = {"json_schema": "typed.json"}
+    folder.source([(str(number), "x") for number in range(len(ANSWERS) + 1)])
+    for number, text in enumerate(ANSWERS):
+        value, mended = clean_json(json.loads(text.removeprefix("```json").removesuffix("```")))
+        stored, cleaned = clean_text(text)
+        folder.answer(str(number), result=stored, result_json=value, sanitised=mended or cleaned)
+    folder.answer(str(len(ANSWERS)), result='{"label": "not valid"}', status="failed", reason="invalid_output")
+    folder.run(output=output)
+    found = {row.id: row.llm_output for row in folder.table().collect()}
+    asked = Mock(return_value=False)
+    monkeypatch.setattr(runs, "reads_the_same", asked)
+    folder.run(output=output, target={"path": "again"})
+    again = folder.spark.read.parquet(str(folder.folder / "again"))
+
+    assert {row.id: row.llm_output for row in again.collect()} == found
+    asked.assert_called()
+    assert found["0"] == Row(label="good", score=0.5, count=3, sure=True, tags=[Row(name="a"), Row(name=None)])
+    assert (found["3"].label, found["15"].label, found["8"].label) == ("again", "fenced", "mended")
+    assert found["16"] is None
 
 
 def test_a_second_run_without_news_writes_nothing(place: Place) -> None:

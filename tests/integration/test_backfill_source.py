@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from backfill import source
 from backfill.errors import AlreadyRunningError, ReadError, RunFailedError, UnreachableError, WrongJobError
-from backfill.results import KNOWN, columns
+from backfill.results import BESIDE_TEXT, KNOWN, columns
 from backfill.source import Query, Snapshot, database_session, rows_of
 from tests.services import PostgresService
 from tests.spark.backfilling import JOB, migrated
@@ -126,6 +126,39 @@ def test_values_arrive_as_they_are_whatever_zone_the_server_is_in(database: psyc
     assert first["completed_at"] == datetime(2026, 3, 8, 2, 30, 0, 1, tzinfo=UTC)
     assert {name for name, value in second.items() if value is not None} == {"id", "status", "retry_count"}
     assert [row.keys() ^ first.keys() for row in without_json] == [{"result_json"}] * 2
+
+
+def test_json_is_written_out_only_where_the_text_is_not_that_json(database: psycopg.Connection, url: str) -> None:
+    rows = [
+        ("own", '{"b": 1, "a": 2}', '{"b": 1, "a": 2}', False),
+        ("list", "[1]", "[1]", False),
+        ("fenced", '```json\n{"a": 2}\n```', '{"a": 2}', False),
+        ("mended", '{"a": NaN}', '{"a": null}', True),
+        ("spaced", ' {"a": 2}', '{"a": 2}', False),
+        ("word", '"x"', '"x"', False),
+        ("nothing parsed", '{"a": 2}', None, False),
+        ("nothing", None, None, False),
+    ]
+    with database.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO headrace.results (job, id, status, result, result_json, sanitised)"
+            " VALUES ('reviews', %s, 'succeeded', %s, %s, %s)",
+            rows,
+        )
+    with database_session(SecretStr(url), JOB, "t") as held:
+        query = Query(held.snapshot, 1, columns(with_json=True, from_text=True))
+        found = {row["id"]: row[BESIDE_TEXT] for batch in rows_of(query, 0) for row in batch.to_pylist()}
+
+    assert found == {
+        "own": "",
+        "list": "",
+        "fenced": '{"a": 2}',
+        "mended": '{"a": null}',
+        "spaced": '{"a": 2}',
+        "word": '"x"',
+        "nothing parsed": None,
+        "nothing": None,
+    }
 
 
 def test_a_batch_is_bounded_however_many_rows_there_are(

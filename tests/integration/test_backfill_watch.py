@@ -155,6 +155,17 @@ def test_a_changed_source_is_read_again(place: Place) -> None:
         wait_for(lambda: answered(place) == 2, 60)
 
 
+def test_what_a_producer_is_still_writing_is_no_news(place: Place) -> None:
+    place.source([("a", "x")])
+    watcher = Watcher(place.spark, settings(place), place.job(), Pace(0.1), lambda *_: None, lambda _: None)
+    seen = watcher.signature()
+    (place.folder / "labelled_requests" / "_draft-run-1").mkdir(parents=True)
+    (place.folder / "labelled_requests" / "_draft-run-1" / "part.parquet").write_text("")
+    assert watcher.signature() == seen
+    place.requests("run-1", a="f1")
+    assert watcher.signature() != seen
+
+
 def test_the_cursor_waits_for_transactions_that_still_run(place: Place) -> None:
     place.source([("a", "x"), ("b", "y"), ("c", "z")])
     insert = "INSERT INTO headrace.results (job, id, status, result) VALUES (%s, %s, 'succeeded', 'late')"

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from producer import columns as names
 from producer.arguments import Arguments
-from producer.pipeline import judge
+from producer.judging import judge
 from producer.run import Run
 from producer.settings import ProducerSettings, read_job, read_settings
 

@@ -13,7 +13,7 @@ from producer import cascade
 from producer import columns as names
 from producer.counts import counted, judged_counts
 from producer.duplicates import unsettled
-from producer.pipeline import judge
+from producer.judging import judge
 from producer.prompts import prepare
 from producer.request import Request
 from producer.source import read

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from producer import columns as names
-from producer.pipeline import judge
+from producer.judging import judge
 from producer.texts import WHITE_SPACE, cleaning, cutting, has_more_tokens, sendable, tokens
 from schemas.shaping import Clean
 from schemas.text import clean_text

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from producer import columns as names
 from producer.counts import counted, judged_counts
-from producer.pipeline import judge
+from producer.judging import judge
 from producer.rejects import folder, rejected, write
 from schemas.settings import SettingsError
 from schemas.topics import MAX_MESSAGE_BYTES

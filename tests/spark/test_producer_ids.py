@@ -14,7 +14,7 @@ from pyspark.sql import functions as fn
 from backfill.columns import KEY
 from backfill.transform import keyed
 from producer import columns as names
-from producer.pipeline import judge
+from producer.judging import judge
 from schemas import ids
 from schemas.ids import DerivedId
 from schemas.settings import SettingsError

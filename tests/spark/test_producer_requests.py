@@ -12,7 +12,7 @@ from pyspark.sql import functions as fn
 from producer import columns as names
 from producer import distinct, request_table
 from producer.counts import counted, judged_counts, publishable
-from producer.pipeline import judge
+from producer.judging import judge
 from producer.prompts import NO_ROUTE
 from schemas import requests_table
 from tests.spark.producing import judged_texts, make_run, reasons, write_job, write_rows
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.spark
 
 JUDGED = f"{names.ID} string, {names.FINGERPRINT} string, {names.VERDICT} string, {names.REPEATED} boolean"
 SAID = "id string, fingerprint string, asked boolean"
+WRITTEN = ["id", "fingerprint", "route", "asked"]
 
 
 def frame(spark: SparkSession, rows: list[tuple[Any, ...]], schema: str = SAID) -> DataFrame:
@@ -109,7 +110,7 @@ def test_the_sum_holds_and_the_table_says_who_asks_what(spark: SparkSession, tmp
     assert (counts.read, counts.published, counts.rejected, counts.deduplicated) == (8, 3, 2, 3)
     assert counts.imbalance() is None
     table = spark.read.parquet(str(tmp_path / "labelled_requests"))
-    assert table.columns == ["id", "fingerprint", "asked", "run"]
+    assert table.columns == [*WRITTEN, "run"]
     told = {row.id: (row.fingerprint, row.asked) for row in table.collect()}
     assert {id_: request for id_, (request, asked) in told.items() if asked} == published
     assert {
@@ -124,7 +125,7 @@ def test_the_sum_holds_and_the_table_says_who_asks_what(spark: SparkSession, tmp
 def keep(spark: SparkSession, folder: Path, rows: list[tuple[Any, ...]], **arguments: Any) -> list[tuple[Any, ...]]:
     run = make_run(write_job(folder), **arguments)
     run.id = f"run-{len(list(folder.glob('labelled_requests/*')))}-{len(rows)}"
-    request_table.write(spark, run, frame(spark, rows))
+    request_table.write(spark, run, frame(spark, rows).withColumn("route", fn.lit(NO_ROUTE)))
     known = request_table.before(spark, run)
     assert known is not None
     return [tuple(row) for row in known.orderBy("id").collect()]
@@ -144,6 +145,12 @@ def test_each_run_says_all_anew_and_a_limited_one_repeats_the_rest(
     assert len(list((tmp_path / "labelled_requests").iterdir())) == 2
 
     (tmp_path / "labelled_requests" / "run=run-9-broken-off").mkdir()
+    for draft in ("_draft-run-0", "_draft-run-5-under-way"):
+        (tmp_path / "labelled_requests" / draft).mkdir()
+        (tmp_path / "labelled_requests" / draft / "part.parquet").write_text("")
+    assert keep(spark, tmp_path, [("c", "3", True)]) == [("c", "3", True)]
+    assert not (tmp_path / "labelled_requests" / "_draft-run-0").exists()
+    assert (tmp_path / "labelled_requests" / "_draft-run-5-under-way").exists()
     known = request_table.before(spark, run)
     assert known is not None
     assert known.count() == 1
@@ -154,11 +161,51 @@ def test_each_run_says_all_anew_and_a_limited_one_repeats_the_rest(
 def test_a_table_without_repeats_is_not_looked_at_more_closely(spark: SparkSession, tmp_path: Path) -> None:
     apart = frame(spark, [("a", "1", None, False), ("b", "2", None, False), ("c", "2", "too_long", False)], JUDGED)
     shared = frame(spark, [("a", "1", None, False), ("b", "1", None, False)], JUDGED)
-    assert not distinct.any_repeats(asks(apart))
-    assert distinct.any_repeats(asks(shared))
+    ids = [("a", "1", None, False), ("a", "2", None, False)]
+    columns = (requests_table.ID, requests_table.FINGERPRINT)
+    assert distinct.repeating(asks(apart), *columns) == frozenset()
+    assert distinct.repeating(asks(shared), *columns) == {requests_table.FINGERPRINT}
+    assert distinct.repeating(asks(frame(spark, ids, JUDGED)), *columns) == {requests_table.ID}
+    assert distinct.repeating(asks(frame(spark, ids + ids, JUDGED)), *columns) == set(columns)
 
+
+def files(folder: Path) -> list[str]:
+    return sorted({str(file.relative_to(folder).parent) for file in folder.rglob("*.parquet")})
+
+
+@pytest.mark.parametrize("few", [8, 0])
+def test_requests_none_of_which_repeats_are_written_once_and_seen_when_all_is_known(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(request_table, "_FEW_FILES", few)
     write_rows(spark, tmp_path, [("a", "x"), ("b", "y"), ("c", None)], "id string, text string")
-    with judge(spark, make_run(write_job(tmp_path))) as found:
+    run = make_run(write_job(tmp_path))
+    table = tmp_path / "labelled_requests"
+    with judge(spark, run) as found:
         assert found.requests is not None
-        assert [(row.id, row.asked) for row in found.requests.orderBy("id").collect()] == [("a", True), ("b", True)]
+        assert said(found.requests.where("asked")) == said(found.requests)
+        assert [row.id for row in found.requests.orderBy("id").collect()] == ["a", "b"]
         assert found.distinct == 2
+        assert files(table) == [f"_draft-{run.id}"]
+        assert request_table.before(spark, run) is None
+        request_table.write(spark, run, found.requests, found.draft)
+    assert files(table) == [f"run={run.id}"]
+    known = request_table.before(spark, run)
+    assert known is not None
+    assert [(row.id, row.asked) for row in known.orderBy("id").collect()] == [("a", True), ("b", True)]
+    assert spark.read.parquet(str(table)).columns == [*WRITTEN, "run"]
+
+
+@pytest.mark.parametrize("rows", [[("a", "x"), ("b", "x")], [("a", "x"), ("a", "x")], [("a", "x"), ("b", "y")], []])
+def test_of_a_run_that_goes_no_further_nothing_is_left(
+    spark: SparkSession, tmp_path: Path, rows: list[tuple[str, str]]
+) -> None:
+    write_rows(spark, tmp_path, rows, "id string, text string")
+    table = tmp_path / "labelled_requests"
+    with judge(spark, make_run(write_job(tmp_path))) as found:
+        assert found.distinct == min(len(rows), len({text for _, text in rows}))
+        assert len(files(table)) == 1
+    assert files(table) == []
+    for dry in ({"dry_run": True}, {"limit": 1}):
+        with judge(spark, make_run(write_job(tmp_path), **dry)):
+            assert files(table) == []

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from producer import columns as names
 from producer.counts import counted, judged_counts
 from producer.errors import WrongJobError
-from producer.pipeline import judge
+from producer.judging import judge
 from producer.verdicts import Reject
 from tests.spark.producing import body, judged, judged_texts, make_run, reason, reasons, write_job, write_rows
 

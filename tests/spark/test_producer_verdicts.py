@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from producer import columns as names
 from producer.counts import counted, judged_counts
-from producer.pipeline import judge
+from producer.judging import judge
 from producer.rejects import folder, rejected, write
 from schemas.topics import MAX_MESSAGE_BYTES
 from tests.spark.producing import body, judged, judged_texts, make_run, reason, reasons, write_job, write_rows

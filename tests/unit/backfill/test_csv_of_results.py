@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from backfill.results import KNOWN, columns, parse, schema, selected
+from backfill.results import BESIDE_TEXT, KNOWN, columns, parse, schema, selected
 
 ALL = columns(with_json=True)
 
@@ -35,6 +35,10 @@ def test_words_that_look_like_null_are_text() -> None:
 def test_the_parsed_json_is_left_out_where_nobody_reads_it() -> None:
     assert "result_json::text" in selected(ALL)
     assert "result_json" not in selected(columns(with_json=False))
+    assert "result_json" not in selected(columns(with_json=False, from_text=True))
+    beside = columns(with_json=True, from_text=True)
+    assert len(beside) == len(ALL)
+    assert set(beside) - set(ALL) == {BESIDE_TEXT}
 
 
 def test_what_settles_the_rows_of_a_result_travels_without_it() -> None:

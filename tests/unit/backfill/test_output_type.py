@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from backfill.output_type import output_type
+from backfill.output_type import output_type, reads_the_same
 
 LABEL = {"type": "string", "enum": ["good", "bad"]}
 
@@ -40,6 +40,40 @@ LABEL = {"type": "string", "enum": ["good", "bad"]}
 )
 def test_the_rule(schema: Any, spark_type: str) -> None:
     assert output_type(schema).simpleString() == spark_type
+
+
+def an(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+NODE = {"$defs": {"n": an(next={"$ref": "#/$defs/n"})}, "$ref": "#/$defs/n"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "same"),
+    [
+        (
+            an(label=LABEL, score={"type": "number"}, tags={"type": "array", "items": an(ok={"type": "boolean"})}),
+            True,
+        ),
+        (an(label={"enum": ["good", "bad", None]}, note={"type": ["string", "null"]}, only={"const": "x"}), True),
+        (an(label={"anyOf": [{"type": "string"}, {"type": "null"}]}), True),
+        (an(label={"enum": ["good", 1]}), False),
+        (an(label={"const": {"a": 1}}), False),
+        (an(label={"type": ["string", "object"]}), False),
+        (an(label={}), False),
+        (an(label=True), False),
+        (an(label={"type": "object"}), False),
+        (an(label={"type": "array"}), False),
+        (NODE, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_text_and_what_postgres_makes_of_it_read_the_same_unless_a_string_may_hold_json(
+    schema: Any, same: bool
+) -> None:
+    assert reads_the_same(schema) is same
 
 
 def test_objects_nest_and_keep_their_order() -> None:

@@ -19,6 +19,10 @@ def test_a_folder_is_written_listed_and_deleted_however_it_is_named(tmp_path: Pa
 
     assert (tmp_path / "a b%20é" / "part").read_text() == "12345"
     assert [(name, size) for name, size, _ in files.listed(root)] == [("day=1%2F2/_SUCCESS", 1), ("part", 5)]
+    files.move(root, f"{root}-moved/there")
+    assert list(files.listed(root)) == []
+    files.move(f"{root}-moved/there", root)
+    files.delete(f"{root}-moved")
     files.delete(f"{root}/part")
     assert [name for name, *_ in files.listed(root)] == ["day=1%2F2/_SUCCESS"]
     files.delete(root)

@@ -53,7 +53,8 @@ def _judged(spark: SparkSession, judged: Judged, run: Run, prepared: Prepared, k
     judged = _keyed(judged, run, kept)
     assert judged.asks is not None
     with spark_errors():
-        found = distinct.repeating(judged.asks, requests_table.ID, requests_table.FINGERPRINT)
+        looked_at = (requests_table.ID, requests_table.FINGERPRINT) if job.dedup else (requests_table.ID,)
+        found = distinct.repeating(judged.asks, *looked_at)
     if requests_table.ID in found:
         judged = _keyed(_with_settled_ids(judged, run, prepared, kept), run, kept)
     return _deduplicated(spark, judged, run, found, kept) if job.dedup else judged

@@ -68,10 +68,10 @@ class Delivery:
     def finish(self) -> None:
         """Wait until every message is reported on; raises `DeliveryError` unless all are acknowledged."""
         deadline = time.monotonic() + DELIVERY_SECONDS + _PROBE_SECONDS
-        while self._producer.flush(1) and time.monotonic() < deadline:
+        while (left := self._producer.flush(1)) and time.monotonic() < deadline:
             self._raise_failure()
         self._raise_failure()
-        if self.acked != self._sent:
+        if left:
             raise DeliveryError(self._shortfall("no answer"))
 
     def _queue(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:

@@ -28,6 +28,24 @@ _MESSAGES_BETWEEN_POLLS = 1_000
 
 # The headers of the message with this key; none for one that is not traced.
 Headers = Callable[[bytes], list[tuple[str, str | bytes | None]] | None]
+_HandOver = Callable[[bytes, bytes], None]
+
+
+class _Failures:
+    """What the client reports: the messages that failed.
+
+    Not the `Delivery`, which holds the client: two that hold each other would keep a task's client, its threads and
+    its connections in a Python worker that goes on to other tasks.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: KafkaError | None = None
+
+    def __call__(self, error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            self.count += 1
+            self.first = self.first or error
 
 
 class Delivery:
@@ -41,12 +59,10 @@ class Delivery:
         """Connect; `traced` gives a message headers. Raises `DeliveryError` when no broker answers in 15 s."""
         self.bytes = 0
         self._sent = 0
-        self._lost = 0
-        self._failed: KafkaError | None = None
+        self._failures = _Failures()
         self._topic = topic
         self._traced = traced
-        self._producer = _producer(settings, self._report)
-        self._hand_over = partial(self._producer.produce, topic) if traced is None else self._hand_over_traced
+        self._producer = _producer(settings, self._failures)
         try:
             self._producer.list_topics(topic, timeout=_PROBE_SECONDS)
         except KafkaException as error:
@@ -55,7 +71,7 @@ class Delivery:
     @property
     def acked(self) -> int:
         """How many messages the broker has stored."""
-        return self._sent - self._lost - len(self._producer)
+        return self._sent - self._failures.count - len(self._producer)
 
     def send(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """Queue messages; raises `DeliveryError` once any message has failed for good."""
@@ -75,44 +91,45 @@ class Delivery:
             raise DeliveryError(self._shortfall("no answer"))
 
     def _queue(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
-        # Runs once a row, so nothing is looked up in it twice.
-        hand_over = self._hand_over
+        hand_over = self._handing_over()
         try:
             for key, value in zip(keys, values, strict=True):
                 try:
                     hand_over(value, key)
                 except BufferError:
-                    self._hand_over_once_there_is_room(value, key)
+                    self._once_there_is_room(hand_over, value, key)
                 self._sent += 1
         except KafkaException as error:
             raise DeliveryError(self._shortfall(_say(error))) from None
 
-    def _hand_over_once_there_is_room(self, value: bytes, key: bytes) -> None:
+    def _once_there_is_room(self, hand_over: _HandOver, value: bytes, key: bytes) -> None:
         while True:
             self._poll(1)
             with suppress(BufferError):
-                return self._hand_over(value, key)
+                return hand_over(value, key)
 
-    def _hand_over_traced(self, value: bytes, key: bytes) -> None:
-        assert self._traced is not None
-        headers = self._traced(key)
-        if headers:
-            self._producer.produce(self._topic, value, key, headers=headers)
-        else:
-            self._producer.produce(self._topic, value, key)
+    def _handing_over(self) -> _HandOver:
+        """Give what takes value and key of a message; it runs once a row, so it looks nothing up that rows share."""
+        produce = partial(self._producer.produce, self._topic)
+        if (traced := self._traced) is None:
+            return produce
 
-    def _report(self, error: KafkaError | None, _: object) -> None:
-        if error is not None:
-            self._lost += 1
-            self._failed = self._failed or error
+        def with_headers(value: bytes, key: bytes) -> None:
+            headers = traced(key)
+            if headers:
+                produce(value, key, headers=headers)
+            else:
+                produce(value, key)
+
+        return with_headers
 
     def _poll(self, seconds: float) -> None:
         self._producer.poll(seconds)
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        if self._failed is not None:
-            raise DeliveryError(self._shortfall(self._failed.str()))
+        if self._failures.first is not None:
+            raise DeliveryError(self._shortfall(self._failures.first.str()))
 
     def _shortfall(self, why: str) -> str:
         return (

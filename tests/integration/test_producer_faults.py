@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from deploy.local.kafka import Kafka
 from deploy.local.stack import throwaway_kafka
 from producer.errors import DeliveryError, RunFailedError
 from producer.pipeline import publish, reach
-from producer.sink import Delivery
+from producer.sink import Delivery, Headers
 from schemas.settings import KafkaSettings
 from tests.services import KafkaService
 from tests.spark.producing import make_run, write_job
@@ -55,6 +57,22 @@ def test_every_acknowledgement_is_counted_and_a_missing_one_fails(mortal_kafka: 
 
     mortal_kafka.restart()
     assert len({message.key() for message in read_all(servers, topic)} - {b"late"}) == 2_500
+
+
+@pytest.mark.parametrize("traced", [None, lambda _: [("a", b"b")]])
+def test_a_client_goes_with_its_task(kafka: KafkaService, traced: Headers | None) -> None:
+    topic = f"headrace.prompts.gone-{uuid.uuid4().hex[:8]}"
+    make_topic(kafka.bootstrap_servers, topic)
+    delivery = Delivery(KafkaSettings.read({"KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers}), topic, traced)
+    delivery.send([b"r-1"], [b"x"])
+    delivery.finish()
+    gone = weakref.ref(delivery)
+    gc.disable()
+    try:
+        del delivery
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_a_queue_that_is_full_waits_for_the_broker(kafka: KafkaService) -> None:

@@ -21,9 +21,13 @@ _NTH = f"{names.PREFIX}nth"
 
 
 def asks(passing: DataFrame) -> DataFrame:
-    """Say of each id that passes which request it asks by which route: the only columns that are ever shuffled."""
-    named = (column(names.ID).alias(table.ID), column(names.FINGERPRINT).alias(table.FINGERPRINT))
-    return passing.select(*named, column(names.ROUTE).alias(table.ROUTE))
+    """Say of each id that passes which request it asks by which route: the only columns that are ever shuffled.
+
+    Each leads, which is how it stays where no two ask the same.
+    """
+    named = {names.ID: table.ID, names.FINGERPRINT: table.FINGERPRINT, names.ROUTE: table.ROUTE}
+    columns = (column(name).alias(called) for name, called in named.items())
+    return passing.select(*columns, fn.lit(True).alias(table.ASKED))
 
 
 def repeating(asks: DataFrame, *columns: str) -> frozenset[str]:
@@ -38,11 +42,6 @@ def repeating(asks: DataFrame, *columns: str) -> frozenset[str]:
     return frozenset(columns[row[_NTH]] for row in found)
 
 
-def all_lead(asks: DataFrame) -> DataFrame:
-    """Let each id lead: no two ask the same."""
-    return asks.withColumn(table.ASKED, fn.lit(True))
-
-
 def requests(asks: DataFrame, before: DataFrame | None) -> DataFrame:
     """Say of each id which request it asks, and whether it leads; `before` is what the last run said."""
     led = asks.withColumn(_LED_BEFORE, fn.lit(None).cast("string"))
@@ -50,7 +49,7 @@ def requests(asks: DataFrame, before: DataFrame | None) -> DataFrame:
         led = asks.join(_leads(before), table.FINGERPRINT, "left")
     preferred = fn.struct(~fn.col(table.ID).eqNullSafe(fn.col(_LED_BEFORE)), fn.col(table.ID).alias(table.ID))
     lead = fn.min(preferred).over(Window.partitionBy(table.FINGERPRINT))[table.ID]
-    return led.select(*asks.columns, (lead == fn.col(table.ID)).alias(table.ASKED))
+    return led.withColumn(table.ASKED, lead == fn.col(table.ID)).select(*asks.columns)
 
 
 def leads_and_followers(requests: DataFrame) -> tuple[int, int]:

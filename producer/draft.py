@@ -20,10 +20,10 @@ from schemas import requests_table as table
 _FOLDER = "_draft-"
 
 
-def before(run: str, files: Iterable[str]) -> set[str]:
-    """Name the drafts among a table's files of runs before this one, which were killed."""
+def killed(before: str, files: Iterable[str]) -> set[str]:
+    """Name the drafts among a table's files that runs before a certain one, long over, have left behind."""
     folders = {file.partition("/")[0] for file in files if file.startswith(_FOLDER)}
-    return {folder for folder in folders if folder.removeprefix(_FOLDER) < run}
+    return {folder for folder in folders if folder.removeprefix(_FOLDER) < before}
 
 
 @dataclass(frozen=True, slots=True)

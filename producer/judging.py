@@ -79,7 +79,7 @@ def _keyed(judged: Judged, run: Run, kept: ExitStack) -> Judged:
         passing, seen = counted(judged.rows, run.file.job)
         asks, draft = distinct.asks(passing), None
         if request_table.drafts(run):
-            draft = request_table.draft(run, distinct.all_lead(asks))
+            draft = request_table.draft(run, asks)
             kept.callback(draft.discard)
             asks = draft.rows
         else:
@@ -91,11 +91,11 @@ def _keyed(judged: Judged, run: Run, kept: ExitStack) -> Judged:
 def _deduplicated(spark: SparkSession, judged: Judged, run: Run, found: Collection[str], kept: ExitStack) -> Judged:
     """Let one row lead for each request."""
     assert judged.asks is not None
-    asks = judged.asks.drop(requests_table.ASKED)
+    asks = judged.asks
     with spark_errors():
         # Rows of one id asked the same more than once; by now one of them is left.
         if not found or (requests_table.ID in found and not distinct.repeating(asks, requests_table.FINGERPRINT)):
-            return replace(judged, requests=distinct.all_lead(asks))
+            return replace(judged, requests=asks)
         requests = distinct.requests(asks, request_table.before(spark, run)).persist(StorageLevel.DISK_ONLY)
         kept.callback(requests.unpersist)
         asked, others = distinct.leads_and_followers(requests)

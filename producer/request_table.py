@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from producer.draft import Draft
-from producer.draft import before as killed
+from producer.draft import Draft, killed
 from producer.errors import RunFailedError
 from producer.folders import Folders
 from producer.run import Run

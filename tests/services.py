@@ -24,7 +24,9 @@ import psycopg
 from psycopg import sql
 from sqlalchemy.engine import make_url
 
+from control.migrate import migrate
 from deploy.local.stack import throwaway_kafka, throwaway_postgres
+from schemas.settings import DatabaseSettings
 
 DOCKER_S = 20.0
 
@@ -50,6 +52,14 @@ class PostgresService:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return make_url(self.url).set(database=name).render_as_string(hide_password=False)
+
+    @contextmanager
+    def migrated_database(self) -> Iterator[str]:
+        """Create a database with our tables, and drop it at the end."""
+        url = self.new_database()
+        migrate(DatabaseSettings.read({"DATABASE_URL": url}))
+        yield url
+        self.drop_database(url)
 
     def drop_database(self, url: str) -> None:
         """Drop a database that `new_database` made, cutting its connections."""

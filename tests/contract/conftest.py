@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from control.migrate import migrate
-from schemas.settings import DatabaseSettings
 from tests.contract import sources
 from tests.contract.sources import KafkaHarness, SourceHarness
 from tests.contract.stores import FakeHarness, PostgresHarness, StoreHarness
@@ -17,10 +15,8 @@ from tests.services import KafkaService, PostgresService
 @pytest.fixture(scope="session")
 def migrated(postgres: PostgresService) -> Iterator[str]:
     """The URL of a database with our tables, shared by the tests of this folder one after the other."""
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    yield url
-    postgres.drop_database(url)
+    with postgres.migrated_database() as url:
+        yield url
 
 
 @pytest.fixture(params=["fake", pytest.param("postgres", marks=pytest.mark.integration)])

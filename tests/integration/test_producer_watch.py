@@ -11,7 +11,6 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from control.migrate import migrate
 from producer.counts import Counts
 from producer.errors import UnreachableError, WrongJobError
 from producer.ledger import Ledger
@@ -20,7 +19,6 @@ from producer.watch import Bill, Watch
 from schemas.bills import Earlier
 from schemas.database import REVISION
 from schemas.job import Job
-from schemas.settings import DatabaseSettings
 from schemas.statuses import JobState, PausedFor
 from tests.services import PostgresService
 
@@ -66,12 +64,10 @@ class Database:
 
 @pytest.fixture
 def database(postgres: PostgresService) -> Iterator[Database]:
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    made = Database(url)
-    made.ledger.start("run-2", JOB, JobState.CANARY)
-    yield made
-    postgres.drop_database(url)
+    with postgres.migrated_database() as url:
+        made = Database(url)
+        made.ledger.start("run-2", JOB, JobState.CANARY)
+        yield made
 
 
 def test_ends_are_those_of_this_run_and_answers_of_any(database: Database) -> None:

@@ -13,8 +13,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from control.cli import app
-from control.migrate import migrate
-from schemas.settings import DatabaseSettings
 from tests.services import PostgresService
 
 pytestmark = pytest.mark.integration
@@ -81,10 +79,8 @@ class World:
 
 @pytest.fixture
 def world(postgres: PostgresService, tmp_path: Path) -> Iterator[World]:
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    yield World(url, tmp_path)
-    postgres.drop_database(url)
+    with postgres.migrated_database() as url:
+        yield World(url, tmp_path)
 
 
 def test_it_rests_on_earlier_rows_then_a_canary_then_bounds(world: World) -> None:

@@ -18,7 +18,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from control.cli import app
-from control.migrate import migrate
 from control.topics import make_topics
 from schemas.settings import DatabaseSettings, KafkaSettings, TopicSettings
 from tests.fleet import ROOT
@@ -74,10 +73,8 @@ class Place:
 
 @pytest.fixture
 def place(postgres: PostgresService, kafka: KafkaService) -> Iterator[Place]:
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    yield Place(url, kafka.bootstrap_servers)
-    postgres.drop_database(url)
+    with postgres.migrated_database() as url:
+        yield Place(url, kafka.bootstrap_servers)
 
 
 async def test_a_job_is_paused_and_resumed_with_all_its_open_runs_and_workers_read_it(place: Place) -> None:

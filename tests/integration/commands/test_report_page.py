@@ -12,8 +12,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from control.cli import app
-from control.migrate import migrate
-from schemas.settings import DatabaseSettings
 from tests.made_results import HOSTILE, JOB, RUN, make_results
 from tests.pages import Page
 from tests.services import PostgresService
@@ -26,11 +24,9 @@ MOST_SECONDS = 30
 
 @pytest.fixture(scope="module")
 def database(postgres: PostgresService) -> Iterator[str]:
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    make_results(url, ROWS)
-    yield url
-    postgres.drop_database(url)
+    with postgres.migrated_database() as url:
+        make_results(url, ROWS)
+        yield url
 
 
 def report(database: str, *words: str) -> Result:

@@ -17,9 +17,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from control.cli import app
-from control.migrate import migrate
 from schemas import requests_table
-from schemas.settings import DatabaseSettings
 from tests.services import PostgresService
 
 pytestmark = pytest.mark.integration
@@ -85,10 +83,8 @@ class Place:
 
 @pytest.fixture
 def place(postgres: PostgresService, tmp_path: Path) -> Iterator[Place]:
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    yield Place(url, tmp_path)
-    postgres.drop_database(url)
+    with postgres.migrated_database() as url:
+        yield Place(url, tmp_path)
 
 
 def leads(asks: Asks) -> dict[str, str]:

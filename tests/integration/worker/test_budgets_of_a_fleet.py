@@ -13,13 +13,11 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from control.migrate import migrate
 from schemas.settings import DatabaseSettings
 from schemas.statuses import Billed
 from tests.fakes.bank import Budget, draw
 from tests.fakes.samples import called, finished, work
 from tests.fleet import wait_for
-from tests.services import PostgresService
 from worker import fleet_sql
 from worker.core.amounts import Bound
 from worker.core.budget import SILENT_SECONDS
@@ -28,13 +26,6 @@ from worker.store import PostgresStore
 pytestmark = pytest.mark.integration
 NONE = [Decimal(0), Decimal(0)]
 LOST = Bound(Decimal("0.07"), 70)
-
-
-@pytest.fixture(scope="module")
-def database(postgres: PostgresService) -> str:
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    return url
 
 
 @pytest_asyncio.fixture

@@ -10,22 +10,13 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from control.migrate import migrate
 from schemas.settings import DatabaseSettings
-from tests.services import PostgresService
 from worker import fleet_sql
 from worker.beacon import GONE_AFTER_SECONDS, Beacon
 from worker.core.quota import AHEAD_SECONDS
 from worker.store import PostgresStore
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def database(postgres: PostgresService) -> str:
-    url = postgres.new_database()
-    migrate(DatabaseSettings.read({"DATABASE_URL": url}))
-    return url
 
 
 @pytest_asyncio.fixture

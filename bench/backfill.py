@@ -41,7 +41,7 @@ from backfill.transform import answers
 from control.migrate import migrate
 from deploy.local.stack import throwaway_postgres
 from schemas.settings import DatabaseSettings
-from tests.spark_session import open_session
+from tests.spark_session import LONG, open_session
 
 JOB = "bench"
 LABEL = {
@@ -143,7 +143,7 @@ def main() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         url = new_database(stack)
-        spark = open_session([], folder)
+        spark = open_session([], folder, LONG)
         stack.callback(spark.stop)
         bench = Bench(spark, folder, url, arguments.rows)
         bench.fill()

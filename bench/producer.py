@@ -33,19 +33,19 @@ from producer.run import Run
 from producer.settings import read_job, read_settings
 from schemas import kafka
 from schemas.settings import DatabaseSettings
-from tests.spark_session import open_session
+from tests.spark_session import LONG, open_session
 
 
 def main() -> None:
     """Measure, and print one JSON line a round and the medians."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=300_000)
+    parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         environ = services(stack)
-        spark = open_session([], folder)
+        spark = open_session([], folder, LONG)
         stack.callback(spark.stop)
         write_rows(spark, folder, arguments.rows)
         rounds = [_round(spark, folder, environ) for _ in range(arguments.rounds + 1)]

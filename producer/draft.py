@@ -38,9 +38,8 @@ class Draft:
     def write(address: str, run: str, rows: DataFrame) -> Draft:
         """Write the rows of a run below the table's address, each task its own file."""
         spark, folder = rows.sparkSession, f"{address}/{_FOLDER}{run}"
-        rows.write.mode("overwrite").option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(
-            folder
-        )
+        unmarked = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
+        rows.write.mode("overwrite").options(**table.WRITTEN, **unmarked).parquet(folder)
         return Draft(spark, folder, spark.read.schema(rows.schema).parquet(folder))
 
     def files(self) -> int:

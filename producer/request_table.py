@@ -65,7 +65,8 @@ def _write(spark: SparkSession, run: Run, requests: DataFrame) -> None:
     if known is not None:
         rest = known.join(requests, table.ID, "left_anti")
         requests = requests.unionByName(rest, allowMissingColumns=True)
-    _in_few_files(requests).write.mode("overwrite").parquet(f"{_address(run)}/{table.run_folder(run.id)}")
+    writer = _in_few_files(requests).write.mode("overwrite").options(**table.WRITTEN)
+    writer.parquet(f"{_address(run)}/{table.run_folder(run.id)}")
 
 
 def _in_few_files_already(draft: Draft) -> bool:

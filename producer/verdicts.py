@@ -11,7 +11,15 @@ from pyspark.sql import functions as fn
 
 from producer.columns import CORRUPT, ID, MODEL, PROMPT, RULE, any_of, column, first_of, text_of
 from producer.request import turn_columns
-from producer.texts import has_more_characters, has_more_tokens, has_outer_space, is_blank, script_share, tokens
+from producer.texts import (
+    has_more_characters,
+    has_more_tokens,
+    has_outer_space,
+    is_blank,
+    is_no_text,
+    script_share,
+    tokens,
+)
 from schemas import ids
 from schemas.job import Job
 from schemas.message import MAX_ID_BYTES
@@ -80,7 +88,7 @@ def reject(reason: Reject, detail: str | Column | None = None) -> Column:
 def _ids(job: Job, lossy: bool) -> Iterable[tuple[Column, Column]]:
     """Say of an id what `schemas.message.id_problem` says of it."""
     id_ = column(ID)
-    broken = any_of(_is_broken(name, lossy) for name in ids.columns(job.id))
+    broken = any_of(_is_broken_id(name, lossy) for name in ids.columns(job.id))
     yield broken, reject(Reject.INVALID_ID, "is not of the file's encoding")
     yield id_ == "", reject(Reject.INVALID_ID, "is empty")
     yield has_outer_space(id_), reject(Reject.INVALID_ID, "has surrounding white space")
@@ -117,13 +125,17 @@ def _language(job: Job, named: Sequence[str]) -> Iterable[tuple[Column, Column]]
 
 
 def _is_broken_text(name: str, lossy: bool) -> Column:
-    """Tell whether bytes of the source that are no text reach the message, where they would stand as U+FFFD."""
+    """Tell whether bytes of the source that are no text reach the message, where they would stand as U+FFFD.
+
+    The source's own text is asked, since cleaning could hide it.
+    """
     prompt = column(PROMPT)
-    return _is_broken(name, lossy) & (prompt.contains(REPLACEMENT) | ~fn.is_valid_utf8(prompt))
+    text = column(name).cast("string")
+    broken = text.contains(REPLACEMENT) if lossy else is_no_text(text)
+    return broken & (prompt.contains(REPLACEMENT) | ~fn.is_valid_utf8(prompt))
 
 
-def _is_broken(name: str, lossy: bool) -> Column:
-    """Tell whether the column's bytes were no text; as source text, since cleaning could hide it."""
+def _is_broken_id(name: str, lossy: bool) -> Column:
     text = column(name).cast("string")
     return text.contains(REPLACEMENT) if lossy else ~fn.is_valid_utf8(text)
 

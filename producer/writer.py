@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyarrow import RecordBatch
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as fn
@@ -101,8 +102,7 @@ def publish_observed(rows: DataFrame, publication: Publication) -> Delivered:
 
 
 def _asked(rows: DataFrame, publication: Publication) -> DataFrame:
-    sent = [column(name).cast("binary").alias(name) for name in (ID, VALUE)]
-    return rows.select(*sent, *([column(FINGERPRINT)] if publication.finished else []))
+    return rows.select(*map(column, [ID, VALUE, *([FINGERPRINT] if publication.finished else [])]))
 
 
 def read_tally(path: Path) -> Delivered:
@@ -128,8 +128,14 @@ def _sent(iterator: Iterator[RecordBatch], finished: Finished | None, delivery: 
     for batch in iterator:
         wanted = unfinished(batch, finished) if finished else batch
         rows, skipped = rows + batch.num_rows, skipped + batch.num_rows - wanted.num_rows
-        delivery.send(wanted.column(ID).to_pylist(), wanted.column(VALUE).to_pylist())
+        delivery.send(_bytes(wanted, ID), _bytes(wanted, VALUE))
     return rows, skipped
+
+
+def _bytes(batch: RecordBatch, name: str) -> list[bytes]:
+    """Give a column of text as the bytes that it is made of: to Arrow both are the same, to Spark a copy of each."""
+    values: list[bytes] = batch.column(name).cast(pa.binary()).to_pylist()
+    return values
 
 
 def _write_tally(path: Path, messages: Sequence[WriterCommitMessage | None]) -> None:

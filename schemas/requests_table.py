@@ -17,6 +17,8 @@ ROUTE = "route"
 # How many complete runs stay: what `headrace report --against` can look back on; a backfill may be reading the last
 # but one. Each costs some 75 bytes a row.
 KEPT_RUNS = 5
+# How Parquet writes it: hardly any value stands there twice, so a dictionary would be built and thrown away.
+WRITTEN = {f"parquet.enable.dictionary#{name}": "false" for name in (ID, FINGERPRINT)}
 
 _RUN = "run="
 # The file that Spark leaves at the end of a write.

@@ -29,6 +29,8 @@ CONF = {
 # The room that such a compiler has by itself, 48 MB, is full after a few hundred jobs, and nothing more is compiled.
 _ROOM = "-XX:ReservedCodeCacheSize=240m"
 SHORT = {"spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {_ROOM}"}
+# For one long job, as our image and docs/cluster.md advise.
+LONG = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
 # Iceberg has no jar for the newest Spark: its tests run in an environment of their own (`make test-iceberg`).
 WITH_ICEBERG = minor(pyspark.__version__) in ICEBERG.sparks
 NEEDS = (DELTA, ICEBERG) if WITH_ICEBERG else (DELTA,)

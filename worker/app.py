@@ -65,7 +65,12 @@ class App:
     async def run(self) -> ExitCode:
         """Work until a signal, or until something that cannot heal; returns the exit code."""
         self._catch_signals()
-        health = self._open_health()
+        try:
+            health = self._open_health()
+        except WrongSettingsError:
+            # Else the clients, which try to connect by now, might speak after the last line.
+            await self._close()
+            raise
         watching = asyncio.create_task(self._keep_vitals())
         try:
             await self._store.open()
@@ -79,12 +84,15 @@ class App:
             return ExitCode.WRONG_SETTINGS
         finally:
             watching.cancel()
-            self._letters.close()
-            await self._serving.close()
-            if self._spans:
-                await asyncio.to_thread(self._spans.close)
-            await self._store.close()
+            await self._close()
             health.stop()
+
+    async def _close(self) -> None:
+        self._letters.close()
+        await self._serving.close()
+        if self._spans:
+            await asyncio.to_thread(self._spans.close)
+        await self._store.close()
 
     async def _work(self) -> ExitCode:
         await self._engine.prepare(self._stop)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,10 +17,14 @@ import pytest
 from tests.fleet import Fleet, Worker, fleet, prompts, wait_for
 from tests.services import KafkaService, PostgresService
 from tests.simulated import simulated
+from worker.app import App
+from worker.errors import WrongSettingsError
+from worker.settings import WorkerSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 # Nothing listens on the lowest port of loopback.
 NOBODY = "127.0.0.1:1"
+ELSEWHERE = {"KAFKA_BOOTSTRAP_SERVERS": NOBODY, "DATABASE_URL": f"postgresql://x@{NOBODY}/x"}
 SECRET = "sk-canary-0123456789"
 pytestmark = pytest.mark.integration
 
@@ -109,6 +115,20 @@ def test_a_taken_metrics_port_is_one_line() -> None:
         ended = run("worker", LLM_BASE_URL="http://localhost:1/v1", METRICS_PORT=port)
     assert ended.returncode == 2
     assert ended.stderr.strip().splitlines()[-1].startswith(f"METRICS_PORT {port}")
+
+
+def test_after_the_last_line_of_a_worker_that_cannot_start_no_client_speaks() -> None:
+    async def start(port: int) -> None:
+        await App(
+            WorkerSettings({"LLM_BASE_URL": "http://localhost:1/v1", "METRICS_PORT": str(port)} | ELSEWHERE)
+        ).run()
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(WrongSettingsError, match="METRICS_PORT"):
+            asyncio.run(start(taken.getsockname()[1]))
+    assert "dead-letters" not in {thread.name for thread in threading.enumerate()}
 
 
 @pytest.mark.parametrize(

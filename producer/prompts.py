@@ -56,8 +56,7 @@ def rendered(text: str, fence: Collection[str] = ()) -> Column:
             filled.append(_fenced(own) if part.name in fence else own)
         else:
             filled.append(fn.lit(clean_text(part.text)[0]))
-    # Alone, a column would be copied for nothing.
-    return filled[0] if len(filled) == 1 else fn.concat(*filled)
+    return fn.concat(*filled)
 
 
 def _fenced(text: Column) -> Column:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -85,17 +85,17 @@ def message(request: Request) -> Column:
     own = [column(names.ID).alias("id"), column(names.MODEL).alias("model")]
     own.append(column(names.FINGERPRINT).alias("fingerprint"))
     if [turn.role for turn in request.turns] == ["user"]:
-        return _joined([_head(request), _fields([*own, column(names.PROMPT).alias("prompt")])])
-    parts: list[str | Column] = []
+        return fn.concat(fn.lit(_head(request)), _fields([*own, column(names.PROMPT).alias("prompt")]))
+    parts: list[Column] = []
     before = f'{_head(request)}"messages":['
     for turn in request.turns:
         if turn.text is not None:
             before += _json({"role": turn.role, "content": turn.text}) + ","
             continue
         opened = f'{before}{{"role":{_json(turn.role)},'
-        parts += [opened, _fields([column(turn.column or "").alias("content")])]
+        parts += [fn.lit(opened), _fields([column(turn.column or "").alias("content")])]
         before = ","
-    return _joined([*parts, f"{before.removesuffix(',')}],", _fields(own)])
+    return fn.concat(*parts, fn.lit(f"{before.removesuffix(',')}],"), _fields(own))
 
 
 def shared_bytes(request: Request) -> int:
@@ -140,14 +140,8 @@ def _head(request: Request) -> str:
 
 
 def _fields(fields: list[Column]) -> Column:
-    """Write fields as the bytes of JSON, without the opening brace and without those that are null."""
-    # Of text, Spark would count all characters before it leaves out the first.
-    return fn.substr(fn.to_json(fn.struct(*fields)).cast("binary"), fn.lit(2))
-
-
-def _joined(parts: Iterable[str | Column]) -> Column:
-    """Put constant text and bytes together to one text."""
-    return fn.concat(*(fn.lit(part.encode()) if isinstance(part, str) else part for part in parts)).cast("string")
+    """Write fields as JSON, without the opening brace and without those that are null."""
+    return fn.substr(fn.to_json(fn.struct(*fields)), fn.lit(2))
 
 
 def _json(value: Any) -> str:

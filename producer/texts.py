@@ -19,8 +19,6 @@ WHITE_SPACE = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-# Of one character in UTF-8.
-_MOST_BYTES = 4
 _WHITE_SPACE_RUN = "[" + "".join(f"\\u{ord(char):04x}" for char in WHITE_SPACE) + "]+"
 # What a browser does not show; one that is never closed hides the rest, there as here.
 _HIDDEN = r"(?is)<!--.*?(?:-->|\z)|<(script|style)\b.*?(?:</\1\s*>|\z)"
@@ -38,7 +36,7 @@ _UNESCAPER = "org.apache.commons.text.StringEscapeUtils"
 
 def sendable(text: Column) -> Column:
     """Replace U+0000 by U+FFFD: the rule of `schemas.text.clean_text` for text that is valid UTF-8."""
-    # Hardly any text has it, and to look for a byte among bytes takes a third of what it takes in text.
+    # Hardly any text has it, and a byte is found faster among bytes than in text.
     has_it = fn.contains(text.cast("binary"), fn.lit(b"\0"))
     return fn.when(has_it, fn.replace(text, fn.lit("\0"), fn.lit(REPLACEMENT))).otherwise(text)
 
@@ -60,9 +58,7 @@ def has_outer_space(text: Column) -> Column:
 
 def is_blank(text: Column) -> Column:
     """Tell whether nothing but white space is there; of most texts the first character tells."""
-    # Spark counts the characters of a text before it takes one of them, so it is shown the first few bytes.
-    begins_with = fn.left(fn.substring(text.cast("binary"), 1, _MOST_BYTES).cast("string"), fn.lit(1))
-    begins_blank = fn.lit(WHITE_SPACE).contains(begins_with)
+    begins_blank = fn.lit(WHITE_SPACE).contains(fn.left(text, fn.lit(1)))
     return fn.when(begins_blank, fn.btrim(text, fn.lit(WHITE_SPACE)) == "").otherwise(False)
 
 

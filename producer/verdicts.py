@@ -88,7 +88,7 @@ def reject(reason: Reject, detail: str | Column | None = None) -> Column:
 def _ids(job: Job, lossy: bool) -> Iterable[tuple[Column, Column]]:
     """Say of an id what `schemas.message.id_problem` says of it."""
     id_ = column(ID)
-    broken = any_of(_is_broken_id(name, lossy) for name in ids.columns(job.id))
+    broken = any_of(_is_broken(name, lossy) for name in ids.columns(job.id))
     yield broken, reject(Reject.INVALID_ID, "is not of the file's encoding")
     yield id_ == "", reject(Reject.INVALID_ID, "is empty")
     yield has_outer_space(id_), reject(Reject.INVALID_ID, "has surrounding white space")
@@ -125,19 +125,15 @@ def _language(job: Job, named: Sequence[str]) -> Iterable[tuple[Column, Column]]
 
 
 def _is_broken_text(name: str, lossy: bool) -> Column:
-    """Tell whether bytes of the source that are no text reach the message, where they would stand as U+FFFD.
-
-    The source's own text is asked, since cleaning could hide it.
-    """
+    """Tell whether bytes of the source that are no text reach the message, where they would stand as U+FFFD."""
     prompt = column(PROMPT)
-    text = column(name).cast("string")
-    broken = text.contains(REPLACEMENT) if lossy else is_no_text(text)
-    return broken & (prompt.contains(REPLACEMENT) | ~fn.is_valid_utf8(prompt))
+    return _is_broken(name, lossy) & (prompt.contains(REPLACEMENT) | ~fn.is_valid_utf8(prompt))
 
 
-def _is_broken_id(name: str, lossy: bool) -> Column:
+def _is_broken(name: str, lossy: bool) -> Column:
+    """Tell whether the column's bytes were no text; as source text, since cleaning could hide it."""
     text = column(name).cast("string")
-    return text.contains(REPLACEMENT) if lossy else ~fn.is_valid_utf8(text)
+    return text.contains(REPLACEMENT) if lossy else is_no_text(text)
 
 
 def _lengths(job: Job) -> Iterable[tuple[Column, Column]]:

@@ -123,12 +123,13 @@ def test_after_the_last_line_of_a_worker_that_cannot_start_no_client_speaks() ->
             WorkerSettings({"LLM_BASE_URL": "http://localhost:1/v1", "METRICS_PORT": str(port)} | ELSEWHERE)
         ).run()
 
+    before = set(threading.enumerate())
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(WrongSettingsError, match="METRICS_PORT"):
             asyncio.run(start(taken.getsockname()[1]))
-    assert "dead-letters" not in {thread.name for thread in threading.enumerate()}
+    assert "dead-letters" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
 @pytest.mark.parametrize(
